@@ -1,4 +1,5 @@
-//! The API types of Lockstep's controllers and the CustomResourceDefinitions generated from them.
+//! The API types of Lockstep's controllers and the CustomResourceDefinitions generated from them. What users write and read belongs
+//! here, with its validation; decisions do not.
 //!
 //! The YAML in `deploy/lockstep/{crds,files/crds}/` is printed by `lockstep crds` and kept equal to these types by a test.
 
@@ -42,4 +43,9 @@ pub fn all() -> Vec<CrdSet> {
             crds: vec![sentinel::SentinelConfig::crd()],
         },
     ]
+}
+
+/// Returns the kinds of a controller.
+pub fn of(controller: &str) -> Vec<CustomResourceDefinition> {
+    all().into_iter().filter(|set| set.controller == controller).flat_map(|set| set.crds).collect()
 }

@@ -248,7 +248,7 @@ fn exchange_type(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": "string", "enum": ["fanout", "topic"] })
 }
 
-/// Which names are refused: `core/src/sentinel/config.rs`.
+/// Which names are refused: `core/sentinel/src/config.rs`.
 fn headers(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "object",

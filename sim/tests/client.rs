@@ -14,7 +14,7 @@ use kube::core::WatchEvent;
 use kube::runtime::wait::{await_condition, conditions};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, CustomResource, CustomResourceExt, ResourceExt};
-use lockstep_sim::host::{Host, Options};
+use lockstep_apiserver::host::{Host, Options};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -188,7 +188,7 @@ async fn an_old_version_is_gone_and_shutdown_ends_watches() {
     let api: Api<ConfigMap> = Api::namespaced(client, "default");
     let old = api.create(&PostParams::default(), &config_map("a")).await.unwrap();
     api.create(&PostParams::default(), &config_map("b")).await.unwrap();
-    host.with_server(lockstep_sim::apiserver::ApiServer::compact);
+    host.with_server(lockstep_apiserver::server::ApiServer::compact);
     let version = old.resource_version().unwrap();
     let mut stream = api.watch(&WatchParams::default(), &version).await.unwrap().boxed();
     let event = stream.try_next().await.unwrap().unwrap();
@@ -204,7 +204,7 @@ async fn an_old_version_is_gone_and_shutdown_ends_watches() {
 #[tokio::test]
 async fn a_body_beyond_the_limit_is_refused() {
     let (host, client) = start().await;
-    let body = vec![b' '; lockstep_sim::apiserver::BODY_MAX_BYTES + 1];
+    let body = vec![b' '; lockstep_apiserver::server::BODY_MAX_BYTES + 1];
     let request = http::Request::post("/api/v1/namespaces/default/configmaps").body(body).unwrap();
     let error = client.request::<Value>(request).await.unwrap_err();
     assert!(matches!(error, kube::Error::Api(status) if status.code == 413));

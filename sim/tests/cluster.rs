@@ -1,12 +1,12 @@
-//! Tests of the guarantees that a cluster gives its machines (`lockstep_core::engine::machine`).
+//! Tests of the guarantees that a cluster gives its machines (`lockstep_engine::machine`).
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lockstep_core::engine::action::{Action, ActionId, Request, Scope};
-use lockstep_core::engine::machine::{Deadline, Event, Machine, Step};
-use lockstep_core::object::Kind;
-use lockstep_core::time::Now;
+use lockstep_engine::action::{Action, ActionId, Request, Scope};
+use lockstep_engine::machine::{Deadline, Event, Machine, Step};
+use lockstep_engine::object::Kind;
+use lockstep_engine::time::Now;
 use lockstep_sim::cluster::{Cluster, What};
 
 /// Starts and stops a watch in its first step, in either order.

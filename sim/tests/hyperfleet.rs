@@ -5,9 +5,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use jiff::Timestamp;
-use lockstep_sim::hyperfleet::damage::Damage;
-use lockstep_sim::hyperfleet::host::{Host, Mishap};
-use lockstep_sim::hyperfleet::{API, Dialect, HyperFleet, Labels};
+use lockstep_external::hyperfleet::damage::Damage;
+use lockstep_external::hyperfleet::host::{Host, Mishap};
+use lockstep_external::hyperfleet::{API, Dialect, HyperFleet, Labels};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 

@@ -11,8 +11,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use lockstep_sim::apiserver::Actors;
-use lockstep_sim::host::{Host, Options};
+use lockstep_apiserver::host::{Host, Options};
+use lockstep_apiserver::server::Actors;
 
 const WIDGETS: &str = include_str!("data/widgets.yaml");
 const OBJECTS: &str = include_str!("data/objects.yaml");

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use lockstep_core::sentinel::fleet::{self, Place, ResourceType};
-use lockstep_core::sentinel::selector::Selector;
 use lockstep_crds::sentinel::{MatchExpression, ShardSelector};
-use lockstep_sim::hyperfleet::{Dialect, HyperFleet, Kind, Labels, Release};
+use lockstep_external::hyperfleet::{Dialect, HyperFleet, Kind, Labels, Release};
+use lockstep_sentinel::fleet::{self, Place, ResourceType};
+use lockstep_sentinel::selector::Selector;
 use proptest::prelude::*;
 use proptest::sample::select;
 

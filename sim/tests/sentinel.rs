@@ -1,8 +1,8 @@
 //! The Sentinel under faults: the fleet, the broker, the adapters and Kubernetes all fail, and each event is published once, and
 //! not early.
 
-use lockstep_sim::simulation::subjects::sentinel::Sentinel;
-use lockstep_sim::simulation::{Search, Simulation};
+use lockstep_sim::{Search, Simulation};
+use lockstep_subjects::sentinel::Sentinel;
 
 use self::search::Searched;
 

@@ -1,7 +1,7 @@
 //! The Bridge under faults: control planes take minutes, all clients change everything, and no cluster is lost or left behind.
 
-use lockstep_sim::simulation::subjects::bridge::Bridge;
-use lockstep_sim::simulation::{Search, Simulation};
+use lockstep_sim::{Search, Simulation};
+use lockstep_subjects::bridge::Bridge;
 
 use self::search::Searched;
 

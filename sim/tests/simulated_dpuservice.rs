@@ -1,8 +1,8 @@
 //! The DPUService controller under faults: clusters and services are created and deleted, all clients change everything, and
 //! nothing is removed wrongly, left behind or deployed twice.
 
-use lockstep_sim::simulation::subjects::dpuservice::DpuService;
-use lockstep_sim::simulation::{Search, Simulation};
+use lockstep_sim::{Search, Simulation};
+use lockstep_subjects::dpuservice::DpuService;
 
 use self::search::Searched;
 

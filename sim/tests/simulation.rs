@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstep_sim::cluster::What as Happened;
-use lockstep_sim::simulation::plan::{Fault, What};
-use lockstep_sim::simulation::shrink::shrink;
-use lockstep_sim::simulation::subjects::namespaceclass::NamespaceClass;
-use lockstep_sim::simulation::{Plan, Search, Simulation, bugs};
+use lockstep_sim::plan::{Fault, What};
+use lockstep_sim::shrink::shrink;
+use lockstep_sim::{Plan, Search, Simulation};
+use lockstep_subjects::bugs;
+use lockstep_subjects::namespaceclass::NamespaceClass;
 
 use self::search::Searched;
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use kube::Client;
-use lockstep_sim::external;
+use lockstep_external as external;
 use lockstep_tests::bridge::objects::{dpu_cluster, pool};
 use lockstep_tests::bridge::{Surroundings, Tenant};
 use lockstep_tests::control_plane::ControlPlane;

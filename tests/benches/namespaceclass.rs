@@ -21,12 +21,12 @@ use futures::stream::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Config as Access};
-use lockstep_core::engine::machine::{Event, Machine};
-use lockstep_core::engine::operator::Config;
-use lockstep_core::namespaceclass::names;
-use lockstep_core::time::{Monotonic, Now, Wall};
+use lockstep_apiserver::host::{Host, Options};
 use lockstep_crds::namespaceclass::{NamespaceClass, NamespaceClassBinding, NamespaceClassSpec};
-use lockstep_sim::host::{Host, Options};
+use lockstep_engine::machine::{Event, Machine};
+use lockstep_engine::operator::Config;
+use lockstep_engine::time::{Monotonic, Now, Wall};
+use lockstep_namespaceclass::names;
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::cost;
 use lockstep_tests::ground::{eventually, install_crds};
@@ -52,7 +52,7 @@ fn main() -> anyhow::Result<()> {
 /// Measures steps of the core alone: repeated events of a thousand namespaces without a label.
 fn core_steps() -> anyhow::Result<()> {
     const STEPS: u32 = 1_000_000;
-    let mut operator = lockstep_core::namespaceclass::Operator::new(Config {
+    let mut operator = lockstep_namespaceclass::Operator::new(Config {
         concurrency: 16,
         resync: Duration::from_mins(10),
         instance: "bench".to_owned(),

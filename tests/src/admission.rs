@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::{Api, Client, Config};
-use lockstep_core::yaml;
-use lockstep_sim::host::{Host, Options};
+use lockstep_apiserver::host::{Host, Options};
+use lockstep_engine::yaml;
 use serde_json::{Value, json};
 
 use crate::chart::install_crd;

@@ -11,12 +11,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::OnceLock;
 
 use kube::{Client, Config};
-use lockstep_shell::clock::Clock;
-use lockstep_shell::manager::Manager;
-use lockstep_shell::metrics::Metrics;
-use lockstep_shell::shutdown::{self, Trigger};
-use lockstep_sim::external::{self, Pace, hypershift};
-use lockstep_sim::host::{Host, Options};
+use lockstep_apiserver::host::{Host, Options};
+use lockstep_external as external;
+use lockstep_external::{Pace, hypershift};
+use lockstep_runtime::clock::Clock;
+use lockstep_runtime::manager::Manager;
+use lockstep_runtime::metrics::Metrics;
+use lockstep_runtime::shutdown::{self, Trigger};
 use prometheus::Registry;
 use serde_json::Value;
 

@@ -10,7 +10,7 @@ use kube::config::Kubeconfig;
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
 use kube::{Api, Client};
-use lockstep_core::yaml;
+use lockstep_engine::yaml;
 use serde_json::{Value, json};
 
 use crate::access::Account;

@@ -3,15 +3,16 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use kube::{Client, Config};
-use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
-use lockstep_core::object::metadata;
-use lockstep_shell::clock::Clock;
-use lockstep_shell::manager::Manager;
-use lockstep_shell::metrics::Metrics;
-use lockstep_shell::shutdown::{self, Trigger};
-use lockstep_sim::external::dpu_clusters::Access;
-use lockstep_sim::external::{self, Pace};
-use lockstep_sim::host::{Host, Options};
+use lockstep_apiserver::host::{Host, Options};
+use lockstep_dpuservice::names::ARGO_NAMESPACE;
+use lockstep_engine::object::metadata;
+use lockstep_external as external;
+use lockstep_external::Pace;
+use lockstep_external::dpu_clusters::Access;
+use lockstep_runtime::clock::Clock;
+use lockstep_runtime::manager::Manager;
+use lockstep_runtime::metrics::Metrics;
+use lockstep_runtime::shutdown::{self, Trigger};
 use prometheus::Registry;
 use serde_json::{Value, json};
 

@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
-use lockstep_core::random::Random;
-use lockstep_sim::apiserver::ApiServer;
+use lockstep_apiserver::server::ApiServer;
+use lockstep_engine::random::Random;
 use turmoil::{Builder, Sim};
 
 pub mod beyond;
@@ -108,7 +108,7 @@ struct Run {
     beyond: Beyond,
     plan: Plan,
     hosts: [Host; 2],
-    state: lockstep_sim::host::State,
+    state: lockstep_apiserver::host::State,
     trace: Trace,
     /// The end times of active faults, each with its fault.
     ends: Vec<(Duration, Fault)>,

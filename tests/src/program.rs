@@ -137,7 +137,7 @@ pub fn program() -> anyhow::Result<PathBuf> {
         return Ok(PathBuf::from(path));
     }
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--locked", "--package", "lockstep-shell", "--bin", "lockstep"])
+        .args(["build", "--locked", "--package", "lockstep-cli", "--bin", "lockstep"])
         .arg("--message-format=json")
         .current_dir(workspace())
         .stderr(Stdio::inherit())

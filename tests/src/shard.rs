@@ -10,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use lockstep_sim::hyperfleet::host::{Host, State};
-use lockstep_sim::hyperfleet::{Dialect, HyperFleet, Kind, Labels};
+use lockstep_external::hyperfleet::host::{Host, State};
+use lockstep_external::hyperfleet::{Dialect, HyperFleet, Kind, Labels};
 use serde_json::{Value, json};
 
 use crate::ground::{Ground, PATIENCE, eventually};

@@ -4,8 +4,9 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use lockstep_core::yaml;
-use lockstep_sim::external::{self, System};
+use lockstep_engine::yaml;
+use lockstep_external as external;
+use lockstep_external::System;
 use serde_json::Value;
 
 /// The environment variable that names the folder of the upstream CRDs.

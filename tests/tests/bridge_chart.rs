@@ -7,9 +7,9 @@ mod account;
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, ensure};
-use lockstep_core::bridge::names;
-use lockstep_core::engine::action::Class;
-use lockstep_core::yaml;
+use lockstep_bridge::names;
+use lockstep_engine::action::Class;
+use lockstep_engine::yaml;
 use lockstep_tests::access::{self, Account, Grant, grants};
 use lockstep_tests::chart::{everything, install, is_crd, is_foreign, named, render};
 use lockstep_tests::control_plane::ControlPlane;

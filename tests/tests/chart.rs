@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use lockstep_core::yaml;
+use lockstep_engine::yaml;
 use lockstep_tests::access::Account;
 use lockstep_tests::chart::{apply, install, is_crd, is_foreign, named, only, render, template};
 use lockstep_tests::control_plane::{self, ControlPlane};
@@ -267,7 +267,7 @@ fn values_that_mean_nothing_are_refused_by_name() -> anyhow::Result<()> {
         ("sentinels: {a: {resourceType: clusters, podLabels: {app: x}}}", "/sentinels/a/podLabels"),
         ("commonLabels: {app: x}", "/commonLabels"),
         ("log: {level: debgu}", "/log/level"),
-        ("log: {level: 'info,lockstep_shell=debug,debgu'}", "/log/level"),
+        ("log: {level: 'info,lockstep=debug,debgu'}", "/log/level"),
         ("namespaceclass: {rbac: {rules: [configmaps]}}", "/namespaceclass/rbac/rules"),
         ("namespaceclass: {rbac: {rules: {apps: {apiGroups: [apps]}}}}", "resources"),
         ("bridge: {replicas: two}", "/bridge/replicas"),
@@ -292,7 +292,7 @@ fn values_that_mean_something_are_taken() -> anyhow::Result<()> {
         // If another chart has this one as a dependency with this condition, Helm passes the value on.
         "enabled: true",
         "log: {level: trace}",
-        "log: {level: \"warn,lockstep_shell=debug\"}",
+        "log: {level: \"warn,lockstep=debug\"}",
         "namespaceclass: {resync: 10s}",
         "namespaceclass: {podLabels: {app.kubernetes.io/part-of: platform}}",
     ] {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::ensure;
-use lockstep_sim::host::{Host, Options};
+use lockstep_apiserver::host::{Host, Options};
 use lockstep_tests::control_plane::{self, ControlPlane};
 use tokio::process::Command;
 use tokio::task::spawn_blocking;

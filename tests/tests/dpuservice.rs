@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use kube::{Client, Config};
-use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
-use lockstep_sim::external;
+use lockstep_dpuservice::names::ARGO_NAMESPACE;
+use lockstep_external as external;
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::dpuservice::{self, DPF, SERVICES, life};
 use lockstep_tests::ground::eventually;

@@ -7,8 +7,8 @@ mod account;
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, ensure};
-use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
-use lockstep_core::yaml;
+use lockstep_dpuservice::names::{ARGO_NAMESPACE, PROJECT};
+use lockstep_engine::yaml;
 use lockstep_tests::access::{self, Account, Grant, grants};
 use lockstep_tests::chart::{apply, everything, install, is_crd, is_foreign, named, render};
 use lockstep_tests::control_plane::ControlPlane;

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Failure, Success};
-use lockstep_core::engine::document::Fields;
-use lockstep_shell::fetch::Fetcher;
+use lockstep_engine::action::{Failure, Success};
+use lockstep_engine::document::Fields;
+use lockstep_runtime::fetch::Fetcher;
 use lockstep_tests::raw;
 
 /// The timeout; longer than any answer takes, also on a busy machine.

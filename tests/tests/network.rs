@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use lockstep_core::random::Random;
+use lockstep_engine::random::Random;
 use lockstep_tests::network::faulty::Bug;
 use lockstep_tests::network::plan::{Fault, Plan};
 use lockstep_tests::network::scene::{self, Scene};

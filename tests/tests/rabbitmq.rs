@@ -9,9 +9,9 @@ use amqprs::channel::{
     QueueDeclareArguments,
 };
 use amqprs::connection::{Connection, OpenConnectionArguments};
-use lockstep_core::engine::action::{Class, Failure, Outcome, Success};
-use lockstep_core::engine::broker::{Broker, CloudEvent, Exchange, ExchangeType, SecretString};
-use lockstep_shell::publish::Publisher;
+use lockstep_engine::action::{Class, Failure, Outcome, Success};
+use lockstep_engine::broker::{Broker, CloudEvent, Exchange, ExchangeType, SecretString};
+use lockstep_runtime::publish::Publisher;
 use lockstep_tests::rabbitmq::{ENCODED_PASSWORD, PASSWORD, RESTRICTED_USER, RabbitMq, USER};
 use serde_json::json;
 

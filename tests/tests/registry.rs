@@ -13,10 +13,10 @@ mod redirects;
 
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Class, Failure, Success};
-use lockstep_core::engine::broker::SecretString;
-use lockstep_core::engine::image::FoundImage;
-use lockstep_shell::registry::Registries;
+use lockstep_engine::action::{Class, Failure, Success};
+use lockstep_engine::broker::SecretString;
+use lockstep_engine::image::FoundImage;
+use lockstep_runtime::registry::Registries;
 use lockstep_tests::{raw, registry as stand_in};
 
 use self::stand_in::{BASIC, TOKEN};

@@ -12,20 +12,19 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use anyhow::ensure;
+use bridge::the_life_of_a_bridge_replays;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Config};
+use lockstep_apiserver::host::{Host, Options};
 use lockstep_crds::namespaceclass::{NamespaceClass, NamespaceClassBinding};
-use lockstep_sim::host::{Host, Options};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::ground::{eventually, install_crds};
 use lockstep_tests::program;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
-
-use bridge::the_life_of_a_bridge_replays;
 
 /// Returns the program, built once for all tests.
 fn program() -> &'static Path {

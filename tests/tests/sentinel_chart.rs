@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use lockstep_core::yaml;
+use lockstep_engine::yaml;
 use lockstep_tests::chart::{apply, install, install_crd, is_crd, is_foreign, named, only, render, start};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::ground::eventually;
@@ -281,7 +281,7 @@ async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyh
     assert!(objects.iter().any(is_foreign));
     let dashboard = only(&objects, "ConfigMap")?["data"]["sentinel.json"].as_str().context("no dashboard")?;
     let dashboard: Value = serde_json::from_str(dashboard)?;
-    for metric in lockstep_core::sentinel::metrics::ALL {
+    for metric in lockstep_sentinel::metrics::ALL {
         assert!(dashboard["panels"].to_string().contains(metric.name), "{} is shown nowhere", metric.name);
     }
     Ok(())

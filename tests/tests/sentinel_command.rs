@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use anyhow::ensure;
 use kube::{Client, Config};
-use lockstep_sim::host::{Host, Options};
+use lockstep_apiserver::host::{Host, Options};
 use lockstep_tests::ground::{eventually, install_crds};
 use lockstep_tests::program::{Program, program};
 use lockstep_tests::sentinel::{self, spec};

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use lockstep_core::yaml;
+use lockstep_engine::yaml;
 use lockstep_tests::chart::apply;
 use lockstep_tests::ground::{Ground, eventually};
 use lockstep_tests::program::{Program, program, sum};
@@ -243,7 +243,7 @@ async fn the_examples_are_taken_and_read(world: World) -> anyhow::Result<()> {
         let mut object: Value = yaml::read(example)?;
         object["metadata"]["namespace"] = json!(world.namespace);
         let stored = apply(&world.client, &object).await?;
-        let read = lockstep_core::sentinel::config::read(&stored.data);
+        let read = lockstep_sentinel::config::read(&stored.data);
         assert!(read.is_ok(), "{read:?}");
     }
     Ok(())

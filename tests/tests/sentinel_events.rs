@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use lockstep_sim::hyperfleet::{Dialect, Kind, Labels, Resource};
+use lockstep_external::hyperfleet::{Dialect, Kind, Labels, Resource};
 use lockstep_tests::queue::{Arrival, Queue};
 use lockstep_tests::rabbitmq::RabbitMq;
 use lockstep_tests::sentinel::Config;

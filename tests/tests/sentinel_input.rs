@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use anyhow::{Context as _, ensure};
 use lockstep_crds::sentinel::LastCycle;
-use lockstep_sim::hyperfleet::Dialect;
-use lockstep_sim::hyperfleet::damage::Damage;
-use lockstep_sim::hyperfleet::host::Mishap;
+use lockstep_external::hyperfleet::Dialect;
+use lockstep_external::hyperfleet::damage::Damage;
+use lockstep_external::hyperfleet::host::Mishap;
 use lockstep_tests::ground::eventually;
 use lockstep_tests::program::Program;
 use lockstep_tests::queue::Queue;

@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use lockstep_sim::simulation::plan::Range;
-use lockstep_sim::simulation::subjects::namespaceclass::NamespaceClass;
-use lockstep_sim::simulation::timeline::Kind;
-use lockstep_sim::simulation::{Simulation, SystemUnderTest as _, Timeline, Violation};
+use lockstep_sim::plan::Range;
+use lockstep_sim::timeline::Kind;
+use lockstep_sim::{Simulation, SystemUnderTest as _, Timeline, Violation};
+use lockstep_subjects::namespaceclass::NamespaceClass;
 use lockstep_tests::browser::Browser;
 use serde_json::Value;
 
@@ -104,7 +104,7 @@ fn the_page_shows_a_run_and_its_violation() -> anyhow::Result<()> {
 fn pointing_at_an_item_shows_its_object_and_what_changed() -> anyhow::Result<()> {
     let timeline = stormy(1);
     let Some(mut browser) = open(&timeline)? else { return Ok(()) };
-    let is_update = |item: &&lockstep_sim::simulation::timeline::Item| {
+    let is_update = |item: &&lockstep_sim::timeline::Item| {
         item.kind == Kind::Change && item.before.is_some() && item.before != item.object
     };
     let place = timeline.items.iter().position(|item| is_update(&item)).context("an object is changed")?;

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use lockstep_core::bridge::Operator;
-use lockstep_core::engine::action::{Class, Failure};
-use lockstep_core::engine::machine::{Deadline, Event, Machine, Note, ReconcileResult, Step};
-use lockstep_core::engine::operator::Config;
-use lockstep_core::time::Now;
+use lockstep_bridge::Operator;
+use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::machine::{Deadline, Event, Machine, Note, ReconcileResult, Step};
+use lockstep_engine::operator::Config;
+use lockstep_engine::time::Now;
+use lockstep_external as external;
+use lockstep_external::hypershift::{self, HyperShift};
+use lockstep_external::registry::{Image, Registry};
+use lockstep_external::{Level, Pace, System};
 use lockstep_sim::cluster::{Cluster, What};
-use lockstep_sim::external::hypershift::{self, HyperShift};
-use lockstep_sim::external::registry::{Image, Registry};
-use lockstep_sim::external::{self, Level, Pace, System};
 use serde_json::{Value, json};
 
 use super::changes::{difference, edge};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use lockstep_core::engine::action::Action;
-use lockstep_core::engine::machine::Note;
+use lockstep_engine::action::Action;
+use lockstep_engine::machine::Note;
+use lockstep_external::hypershift;
 use lockstep_sim::cluster::{Cluster, FaultModel, Transit};
-use lockstep_sim::external::hypershift;
 use serde_json::{Value, json};
 
 use super::bench::Bench;

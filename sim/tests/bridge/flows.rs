@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Class, Failure};
+use lockstep_engine::action::{Class, Failure};
+use lockstep_external as external;
+use lockstep_external::hypershift;
 use lockstep_sim::cluster::FaultVerdict;
-use lockstep_sim::external::{self, hypershift};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, RESYNC};

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_core::engine::action::Class;
-use lockstep_core::engine::machine::Note;
+use lockstep_engine::action::Class;
+use lockstep_engine::machine::Note;
+use lockstep_external::hypershift;
+use lockstep_external::registry::Health;
 use lockstep_sim::cluster::FaultVerdict;
-use lockstep_sim::external::hypershift;
-use lockstep_sim::external::registry::Health;
 use serde_json::json;
 
 use super::bench::Bench;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_sim::external::hypershift;
+use lockstep_external::hypershift;
 use serde_json::{Value, json};
 
 use super::bench::Bench;

@@ -386,7 +386,7 @@ fn every_reason_has_a_scenario() {
 
 /// Returns the names of all reasons of the Bridge, from the source file that defines them.
 fn reasons() -> Vec<&'static str> {
-    let names = include_str!("../../../core/src/bridge/names.rs");
+    let names = include_str!("../../../core/bridge/src/names.rs");
     let (_, reasons) = names.split_once("pub mod reason").expect("there is a module of reasons");
     let values = reasons.lines().filter_map(|line| line.split_once("&str = \"")?.1.strip_suffix("\";"));
     values.collect()

@@ -1,6 +1,6 @@
 //! The recorded input of the controller leads to the same decisions again, and contains no secret.
 
-use lockstep_core::bridge::Controller;
+use lockstep_bridge::Controller;
 use serde_json::json;
 
 use super::bench::{Bench, config};

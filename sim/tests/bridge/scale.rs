@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_core::engine::machine::Note;
+use lockstep_engine::machine::Note;
 use serde_json::json;
 
 use super::bench::Bench;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Class};
+use lockstep_engine::action::{Action, Class};
+use lockstep_external::dpu_clusters::Access;
+use lockstep_external::hypershift::{self, HyperShift};
+use lockstep_external::registry::Health;
 use lockstep_sim::cluster::FaultVerdict;
-use lockstep_sim::external::dpu_clusters::Access;
-use lockstep_sim::external::hypershift::{self, HyperShift};
-use lockstep_sim::external::registry::Health;
 use serde_json::{Value, json};
 
 use super::bench::Bench;

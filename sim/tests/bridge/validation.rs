@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Class, Failure};
-use lockstep_core::engine::machine::{Note, ReconcileResult};
+use lockstep_engine::action::{Action, Class, Failure};
+use lockstep_engine::machine::{Note, ReconcileResult};
 use lockstep_sim::cluster::FaultVerdict;
 use serde_json::json;
 

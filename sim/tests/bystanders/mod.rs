@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstep_core::object::{ObjectRef, metadata};
-use lockstep_sim::apiserver::ApiServer;
+use lockstep_apiserver::server::ApiServer;
+use lockstep_engine::object::{ObjectRef, metadata};
 use serde_json::Value;
 
 /// Returns whether one of our controllers has written to an object or its status.

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use lockstep_core::dpuservice::Operator;
-use lockstep_core::dpuservice::names::ARGO_NAMESPACE;
-use lockstep_core::engine::machine::{Event, Machine, Note};
-use lockstep_core::engine::operator::Config;
-use lockstep_core::object::{is_deleting, metadata};
-use lockstep_core::time::Now;
+use lockstep_dpuservice::Operator;
+use lockstep_dpuservice::names::ARGO_NAMESPACE;
+use lockstep_engine::machine::{Event, Machine, Note};
+use lockstep_engine::object::{is_deleting, metadata};
+use lockstep_engine::operator::Config;
+use lockstep_engine::time::Now;
+use lockstep_external as external;
+use lockstep_external::Pace;
+use lockstep_external::dpu_clusters::{Access, release};
 use lockstep_sim::cluster::{Author, Change, Cluster, What};
-use lockstep_sim::external::dpu_clusters::{Access, release};
-use lockstep_sim::external::{self, Pace};
 use serde_json::{Value, json};
 
 use super::user::User as _;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
-use lockstep_core::engine::action::{Action, Class};
+use lockstep_dpuservice::names::{ARGO_NAMESPACE, PROJECT};
+use lockstep_engine::action::{Action, Class};
+use lockstep_external::dpu_clusters::Access;
 use lockstep_sim::cluster::{Cluster, FaultVerdict};
-use lockstep_sim::external::dpu_clusters::Access;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, operator, server, service};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
-use lockstep_core::engine::machine::Note;
+use lockstep_dpuservice::names::{ARGO_NAMESPACE, PROJECT};
+use lockstep_engine::machine::Note;
+use lockstep_external::dpu_clusters::{Access, UNREACHABLE};
 use lockstep_sim::cluster::What;
-use lockstep_sim::external::dpu_clusters::{Access, UNREACHABLE};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, TOKEN, dpu_cluster, kubeconfig, server, service};
@@ -601,7 +601,7 @@ fn without_argo_cd_it_is_told_and_taken_up_when_it_comes() {
     bench.cluster.create(&service("hbn"));
     bench.cluster.advance(Duration::from_mins(1));
     insta::assert_snapshot!("conditions_without_argo_cd", bench.conditions("hbn"));
-    for definition in lockstep_sim::external::definitions(&[lockstep_sim::external::System::ArgoCd]) {
+    for definition in lockstep_external::definitions(&[lockstep_external::System::ArgoCd]) {
         bench.cluster.create(&definition);
     }
     bench.cluster.advance(Duration::from_mins(3));

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use lockstep_core::engine::action::Class;
-use lockstep_core::random::Random;
+use lockstep_engine::action::Class;
+use lockstep_engine::random::Random;
+use lockstep_external::dpu_clusters::UNREACHABLE;
 use lockstep_sim::cluster::FaultVerdict;
-use lockstep_sim::external::dpu_clusters::UNREACHABLE;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, operator, service};

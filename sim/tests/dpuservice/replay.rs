@@ -1,7 +1,7 @@
 //! The recorded input of the controller leads to the same decisions again, and contains no secret.
 
-use lockstep_core::dpuservice::Controller;
-use lockstep_sim::external::dpu_clusters::Access;
+use lockstep_dpuservice::Controller;
+use lockstep_external::dpu_clusters::Access;
 use serde_json::json;
 
 use super::bench::{Bench, DPF, TOKEN, config, server, service};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_sim::external::dpu_clusters::Access;
+use lockstep_external::dpu_clusters::Access;
 use serde_json::json;
 
 use super::bench::{Bench, DPF, operator, server, service};

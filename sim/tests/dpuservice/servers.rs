@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, CLUSTER, PROJECT};
-use lockstep_core::engine::action::Action;
+use lockstep_dpuservice::names::{ARGO_NAMESPACE, CLUSTER, PROJECT};
+use lockstep_engine::action::Action;
+use lockstep_external::dpu_clusters::{Access, UNREACHABLE};
 use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
-use lockstep_sim::external::dpu_clusters::{Access, UNREACHABLE};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, TOKEN, dpu_cluster, kubeconfig, operator, server, service};

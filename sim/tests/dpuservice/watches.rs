@@ -5,10 +5,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Class, Failure};
-use lockstep_core::object::Kind;
+use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::object::Kind;
+use lockstep_external::dpu_clusters::UNREACHABLE;
 use lockstep_sim::cluster::FaultModel;
-use lockstep_sim::external::dpu_clusters::UNREACHABLE;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, operator};

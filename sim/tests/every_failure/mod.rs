@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Class};
+use lockstep_engine::action::{Action, Class};
 use lockstep_sim::cluster::{Cluster, FaultVerdict};
 use serde_json::Value;
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use lockstep_external as external;
+use lockstep_external::argocd;
+use lockstep_external::dpu_clusters::{Access, UNREACHABLE};
 use lockstep_sim::cluster::What;
-use lockstep_sim::external::dpu_clusters::{Access, UNREACHABLE};
-use lockstep_sim::external::{self, argocd};
 use serde_json::{Value, json};
 
 use super::bench::Bench;

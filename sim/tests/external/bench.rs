@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use lockstep_core::engine::machine::Machine;
-use lockstep_core::object::{annotation, is_deleting, metadata};
+use lockstep_engine::machine::Machine;
+use lockstep_engine::object::{annotation, is_deleting, metadata};
+use lockstep_external as external;
+use lockstep_external::hypershift::{self, HyperShift};
+use lockstep_external::{Level, Pace, System, argocd, dpf, metallb};
 use lockstep_sim::cluster::{Author, Change, Cluster, What};
-use lockstep_sim::external::hypershift::{self, HyperShift};
-use lockstep_sim::external::{self, Level, Pace, System, argocd, dpf, metallb};
 use serde_json::{Value, json};
 
 use super::manifests::{

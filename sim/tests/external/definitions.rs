@@ -4,8 +4,9 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use lockstep_core::yaml;
-use lockstep_sim::external::{self, System, argocd};
+use lockstep_engine::yaml;
+use lockstep_external as external;
+use lockstep_external::{System, argocd};
 use serde_json::{Value, json};
 
 use super::bench::Bench;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_sim::external::dpu_clusters::UNREACHABLE;
+use lockstep_external::dpu_clusters::UNREACHABLE;
 use serde_json::{Value, json};
 
 use super::applications::deployed;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use base64::Engine as _;
-use lockstep_core::yaml;
-use lockstep_sim::external;
-use lockstep_sim::external::hypershift::{self, HyperShift};
+use lockstep_engine::yaml;
+use lockstep_external as external;
+use lockstep_external::hypershift::{self, HyperShift};
 use serde_json::{Value, json};
 
 use super::bench::Bench;

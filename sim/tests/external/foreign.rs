@@ -1,8 +1,9 @@
 //! Faults that a cluster does not inject into foreign controllers, and entries that the journal does not have for them.
 
-use lockstep_core::engine::action::Class;
+use lockstep_engine::action::Class;
+use lockstep_external as external;
+use lockstep_external::{Pace, System, argocd};
 use lockstep_sim::cluster::{Author, FaultVerdict, What};
-use lockstep_sim::external::{self, Pace, System, argocd};
 use serde_json::json;
 
 use super::bench::Bench;

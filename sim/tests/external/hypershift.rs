@@ -1,9 +1,9 @@
 //! HyperShift's conditions and their order, as in the real one (hypershift-operator 0.1.81): a table of conditions, each with its
 //! successive reasons and messages.
 
+use lockstep_external as external;
+use lockstep_external::hypershift::{self, HyperShift};
 use lockstep_sim::cluster::What;
-use lockstep_sim::external;
-use lockstep_sim::external::hypershift::{self, HyperShift};
 use serde_json::{Value, json};
 
 use super::bench::Bench;

@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_sim::external::dpu_clusters::Access;
-use lockstep_sim::external::{argocd, metallb};
+use lockstep_external::dpu_clusters::Access;
+use lockstep_external::{argocd, metallb};
 use serde_json::{Value, json};
 
 pub(crate) const NAMESPACE: &str = "clusters";

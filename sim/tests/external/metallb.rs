@@ -1,6 +1,6 @@
 //! MetalLB's address allocation, as in the real one (0.16.2).
 
-use lockstep_sim::external::metallb;
+use lockstep_external::metallb;
 use serde_json::{Value, json};
 
 use super::bench::Bench;

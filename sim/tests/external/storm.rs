@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use http::Method;
-use lockstep_core::engine::action::{Action, ActionId, Class, Request};
-use lockstep_core::engine::backoff::Backoff;
-use lockstep_core::engine::machine::{Deadline, Event, Machine, Step};
-use lockstep_core::object::{Kind, ObjectRef};
-use lockstep_core::time::{Monotonic, Now};
-use lockstep_sim::apiserver::ApiServer;
+use lockstep_apiserver::server::ApiServer;
+use lockstep_engine::action::{Action, ActionId, Class, Request};
+use lockstep_engine::backoff::Backoff;
+use lockstep_engine::machine::{Deadline, Event, Machine, Step};
+use lockstep_engine::object::{Kind, ObjectRef};
+use lockstep_engine::time::{Monotonic, Now};
+use lockstep_external as external;
+use lockstep_external::Pace;
+use lockstep_external::hypershift::hosted_cluster_kind;
 use lockstep_sim::cluster::{Author, Change, What};
-use lockstep_sim::external::hypershift::hosted_cluster_kind;
-use lockstep_sim::external::{self, Pace};
-use lockstep_sim::simulation::history::History;
-use lockstep_sim::simulation::invariant::Invariant;
-use lockstep_sim::simulation::plan::Range;
-use lockstep_sim::simulation::{Client, Operation, Simulation, SystemUnderTest, World};
+use lockstep_sim::history::History;
+use lockstep_sim::invariant::Invariant;
+use lockstep_sim::plan::Range;
+use lockstep_sim::{Client, Operation, Simulation, SystemUnderTest, World};
 use serde_json::{Value, json};
 
 use super::manifests::{NAMESPACE, hosted_cluster, pool, secret};

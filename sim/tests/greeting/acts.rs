@@ -1,9 +1,9 @@
 //! What users and another controller do.
 
-use lockstep_core::object::{ObjectRef, metadata};
-use lockstep_core::random::Random;
-use lockstep_sim::simulation::history::reference;
-use lockstep_sim::simulation::{Client, Operation};
+use lockstep_engine::object::{ObjectRef, metadata};
+use lockstep_engine::random::Random;
+use lockstep_sim::history::reference;
+use lockstep_sim::{Client, Operation};
 use serde_json::{Value, json};
 
 use super::controller::{LABEL, LOBBY, child, config_map_kind, greeting_kind, is_ours};

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lockstep_core::engine::action::{Action, ActionId, Request};
-use lockstep_core::engine::finalizer;
-use lockstep_core::engine::machine::{Deadline, Event, Machine, Step};
-use lockstep_core::object::{ObjectRef, is_deleting};
-use lockstep_core::time::Now;
-use lockstep_sim::simulation::bugs::Bug;
-use lockstep_sim::simulation::history::reference;
+use lockstep_engine::action::{Action, ActionId, Request};
+use lockstep_engine::finalizer;
+use lockstep_engine::machine::{Deadline, Event, Machine, Step};
+use lockstep_engine::object::{ObjectRef, is_deleting};
+use lockstep_engine::time::Now;
+use lockstep_sim::bugs::Bug;
+use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
 use super::controller::{FINALIZER, NAME};

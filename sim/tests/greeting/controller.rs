@@ -11,13 +11,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Scope};
-use lockstep_core::engine::backoff::Backoff;
-use lockstep_core::engine::cache::{Cache, Cached};
-use lockstep_core::engine::driver::{Driver, Settings};
-use lockstep_core::engine::machine::{Deadline, Event, Machine, Step};
-use lockstep_core::object::{Kind, ObjectRef, label, metadata, resource_version};
-use lockstep_core::time::Now;
+use lockstep_engine::action::{Action, Scope};
+use lockstep_engine::backoff::Backoff;
+use lockstep_engine::cache::{Cache, Cached};
+use lockstep_engine::driver::{Driver, Settings};
+use lockstep_engine::machine::{Deadline, Event, Machine, Step};
+use lockstep_engine::object::{Kind, ObjectRef, label, metadata, resource_version};
+use lockstep_engine::time::Now;
 use serde_json::Value;
 
 use super::reconcile::Stage;

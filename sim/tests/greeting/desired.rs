@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use lockstep_core::object::{ObjectRef, is_deleting, metadata};
-use lockstep_sim::apiserver::ApiServer;
-use lockstep_sim::simulation::history::reference;
+use lockstep_apiserver::server::ApiServer;
+use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
+use lockstep_sim::history::reference;
 use serde_json::Value;
 
 use super::controller::{LOBBY, child, config_map_kind, greeting_kind, is_ours};

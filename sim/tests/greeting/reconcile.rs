@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use lockstep_core::engine::action::{Action, Class, Outcome, Subresource, Success};
-use lockstep_core::engine::conditions::{self, Finding, Status};
-use lockstep_core::engine::driver::{Next, Reconcile, Verdict};
-use lockstep_core::engine::finalizer;
-use lockstep_core::object::{ObjectRef, is_deleting, metadata};
-use lockstep_core::time::Now;
+use lockstep_engine::action::{Action, Class, Outcome, Subresource, Success};
+use lockstep_engine::conditions::{self, Finding, Status};
+use lockstep_engine::driver::{Next, Reconcile, Verdict};
+use lockstep_engine::finalizer;
+use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
+use lockstep_engine::time::Now;
 use serde_json::{Value, json};
 
 use super::controller::{FINALIZER, Key, LABEL, LOBBY, NAME, Seen, World, child, greeting_kind, is_ours};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use lockstep_core::object::{is_deleting, metadata};
+use lockstep_engine::object::{is_deleting, metadata};
 use lockstep_sim::cluster::{Author, Change, What};
-use lockstep_sim::simulation::history::Version;
-use lockstep_sim::simulation::invariant::{Invariant, Moment, is_deletion};
+use lockstep_sim::history::Version;
+use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
 use serde_json::Value;
 
 use super::controller::{FINALIZER, LOBBY, is_ours};
@@ -53,7 +53,7 @@ fn changed_greeting<'a>(moment: &Moment<'a>) -> Option<(&'a Change, &'a Value)> 
 }
 
 fn is_held(greeting: &Value) -> bool {
-    lockstep_core::engine::finalizer::is_held(greeting, FINALIZER)
+    lockstep_engine::finalizer::is_held(greeting, FINALIZER)
 }
 
 fn the_finalizer_outlives_the_child(moment: &Moment<'_>) -> Result<(), String> {

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::time::Duration;
 
-use lockstep_sim::simulation::bugs::Bug;
-use lockstep_sim::simulation::{Search, Simulation, Summary, shrink};
+use lockstep_sim::bugs::Bug;
+use lockstep_sim::{Search, Simulation, Summary, shrink};
 
 use super::bugs::{CHILDREN_UNWATCHED, DELETES_BY_NAME, FINALIZER_FIRST};
 use super::subject::Greetings;

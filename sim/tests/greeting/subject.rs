@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use http::Method;
-use lockstep_core::engine::backoff::Backoff;
-use lockstep_core::engine::machine::Machine;
-use lockstep_core::object::Kind;
-use lockstep_core::yaml;
-use lockstep_sim::apiserver::ApiServer;
+use lockstep_apiserver::server::ApiServer;
+use lockstep_engine::backoff::Backoff;
+use lockstep_engine::machine::Machine;
+use lockstep_engine::object::Kind;
+use lockstep_engine::yaml;
 use lockstep_sim::cluster::Change;
-use lockstep_sim::simulation::history::History;
-use lockstep_sim::simulation::invariant::Invariant;
-use lockstep_sim::simulation::{Client, Operation, SystemUnderTest, World};
+use lockstep_sim::history::History;
+use lockstep_sim::invariant::Invariant;
+use lockstep_sim::{Client, Operation, SystemUnderTest, World};
 use serde_json::{Value, json};
 
 use super::controller::{BACKOFF, Greeter, LOBBY, NAME};

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Class};
-use lockstep_core::engine::machine::{Amount, Measure, Note, ReconcileResult};
-use lockstep_core::namespaceclass::names::{PROBLEM_ANNOTATION, UNRESOLVED_METRIC};
+use lockstep_engine::action::{Action, Class};
+use lockstep_engine::machine::{Amount, Measure, Note, ReconcileResult};
+use lockstep_namespaceclass::names::{PROBLEM_ANNOTATION, UNRESOLVED_METRIC};
 use lockstep_sim::cluster::FaultVerdict;
 use serde_json::{Value, json};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use lockstep_core::engine::machine::{Machine, Note};
-use lockstep_core::engine::operator::Config;
-use lockstep_core::namespaceclass::Operator;
+use lockstep_engine::machine::{Machine, Note};
+use lockstep_engine::operator::Config;
+use lockstep_namespaceclass::Operator;
 use lockstep_sim::cluster::{Carried, Cluster};
 use serde_json::{Value, json};
 

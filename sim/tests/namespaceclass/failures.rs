@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Class, Failure};
-use lockstep_core::engine::machine::{Note, ReconcileResult};
-use lockstep_core::namespaceclass::BACKOFF;
+use lockstep_engine::action::{Action, Class, Failure};
+use lockstep_engine::machine::{Note, ReconcileResult};
+use lockstep_namespaceclass::BACKOFF;
 use lockstep_sim::cluster::FaultVerdict;
 use serde_json::{Value, json};
 

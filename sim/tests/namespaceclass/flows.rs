@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Class};
-use lockstep_core::engine::machine::{Note, ReconcileResult};
-use lockstep_core::object::ObjectRef;
+use lockstep_engine::action::{Action, Class};
+use lockstep_engine::machine::{Note, ReconcileResult};
+use lockstep_engine::object::ObjectRef;
 use lockstep_sim::cluster::{Carried, FaultVerdict};
-
 use serde_json::{Value, json};
 
 use super::bench::{Bench, CLASS_LABEL, account, secret, settings};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_core::engine::action::Action;
+use lockstep_engine::action::Action;
 use lockstep_sim::cluster::{FaultModel, Transit};
 use serde_json::json;
 

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockstep_core::engine::machine::{Event, Machine as _, Note, Step};
-use lockstep_core::time::Now;
-
+use lockstep_engine::machine::{Event, Machine as _, Note, Step};
+use lockstep_engine::time::Now;
 use lockstep_sim::cluster::What;
 use serde_json::json;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Class};
-use lockstep_core::namespaceclass::names::PROBLEM_ANNOTATION;
-use lockstep_core::object::Kind;
+use lockstep_engine::action::{Action, Class};
+use lockstep_engine::object::Kind;
+use lockstep_namespaceclass::names::PROBLEM_ANNOTATION;
 use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
 
 use super::bench::{Bench, account, program, settings};

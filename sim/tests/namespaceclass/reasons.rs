@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Class};
-use lockstep_core::namespaceclass::names::reason;
+use lockstep_engine::action::{Action, Class};
+use lockstep_namespaceclass::names::reason;
 use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
 use serde_json::{Value, json};
 

@@ -1,10 +1,10 @@
 //! Checks that a run is recorded without its secrets, and that the recording leads to the same decisions.
 
-use lockstep_core::engine::machine::{Event, Machine};
-use lockstep_core::engine::operator::{Config, Control, Operator};
-use lockstep_core::engine::recording::learn::{News, SecretTracker};
-use lockstep_core::engine::recording::{FORMAT, Header, Line, Origin, Recordable, RecordedStep, Replay};
-use lockstep_core::time::Now;
+use lockstep_engine::machine::{Event, Machine};
+use lockstep_engine::operator::{Config, Control, Operator};
+use lockstep_engine::recording::learn::{News, SecretTracker};
+use lockstep_engine::recording::{FORMAT, Header, Line, Origin, Recordable, RecordedStep, Replay};
+use lockstep_engine::time::Now;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

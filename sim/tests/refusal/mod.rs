@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Class, Failure};
-use lockstep_core::object::Kind;
+use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::object::Kind;
 use lockstep_sim::cluster::FaultModel;
 
 /// The failures of a list.

@@ -4,11 +4,12 @@
 
 use std::sync::OnceLock;
 
-use lockstep_core::engine::action::Class;
-use lockstep_sim::simulation::bugs::{self, Bug};
-use lockstep_sim::simulation::plan::What;
-use lockstep_sim::simulation::search::{Found, hunt};
-use lockstep_sim::simulation::{Search, Simulation, Summary, SystemUnderTest};
+use lockstep_engine::action::Class;
+use lockstep_sim::bugs::Bug;
+use lockstep_sim::plan::What;
+use lockstep_sim::search::{Found, hunt};
+use lockstep_sim::{Search, Simulation, Summary, SystemUnderTest};
+use lockstep_subjects::bugs;
 
 /// A controller with its number of seeds, and the seeds that once failed.
 pub(super) struct Searched {

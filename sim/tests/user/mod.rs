@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::Method;
-use lockstep_core::object::metadata;
+use lockstep_engine::object::metadata;
 use lockstep_sim::cluster::Cluster;
 use serde_json::Value;
 

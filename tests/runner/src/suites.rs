@@ -85,7 +85,7 @@ const SUITES: &[Suite] = &[
     // It runs only if Argo CD is built, which `--nightly` does.
     waits("lockstep-tests/argocd", Quick::Nothing),
     waits("lockstep-tests/bridge_chart", Quick::Nothing),
-    waits("lockstep-shell/cli", Quick::All),
+    waits("lockstep-cli/cli", Quick::All),
     waits("lockstep-tests/dpuservice_chart", Quick::Nothing),
     waits("lockstep-tests/rabbitmq", Quick::Nothing),
     waits("lockstep-tests/sentinel", Quick::Nothing),
@@ -113,7 +113,7 @@ const SUITES: &[Suite] = &[
     waits("lockstep-tests/sentinel_metrics", Quick::All),
     waits("lockstep-tests/sentinel_command", Quick::All),
     waits("lockstep-tests/dev", Quick::All),
-    waits("lockstep-shell/dev_fleet", Quick::All),
+    waits("lockstep-cli/dev_fleet", Quick::All),
 ];
 
 const fn computes(name: &'static str, quick: Quick) -> Suite {

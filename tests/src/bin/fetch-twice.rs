@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use lockstep_shell::fetch::Fetcher;
+use lockstep_runtime::fetch::Fetcher;
 
 const TIMEOUT: Duration = Duration::from_mins(3);
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use lockstep_core::engine::broker::{Broker, CloudEvent, Exchange, ExchangeType, SecretString};
-use lockstep_shell::publish::Publisher;
+use lockstep_engine::broker::{Broker, CloudEvent, Exchange, ExchangeType, SecretString};
+use lockstep_runtime::publish::Publisher;
 use serde_json::Value;
 
 #[tokio::main]

@@ -1,6 +1,6 @@
 //! Uninstalls the systems around the Bridge while bridges are ready, including their CRDs, and installs them again.
 
-use lockstep_core::object::metadata;
+use lockstep_engine::object::metadata;
 use serde_json::Value;
 
 use super::Tenant;

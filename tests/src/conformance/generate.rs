@@ -2,7 +2,7 @@
 
 use http::Method;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use lockstep_core::yaml;
+use lockstep_engine::yaml;
 use proptest::collection::vec;
 use proptest::prelude::{BoxedStrategy, Strategy};
 use serde_json::{Value, json};

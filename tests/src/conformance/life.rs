@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use http::Method;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use lockstep_core::yaml;
-use lockstep_sim::builtin;
+use lockstep_apiserver::builtin;
+use lockstep_engine::yaml;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

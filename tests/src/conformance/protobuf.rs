@@ -7,12 +7,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// A field: number, name and type, as `sim/schemas/protobuf.py` writes them.
+/// A field: number, name and type, as `sim/apiserver/schemas/protobuf.py` writes them.
 type Field = (u64, String, String);
 
 /// The fields of each message.
 static MESSAGES: LazyLock<BTreeMap<String, Vec<Field>>> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("../../../sim/schemas/protobuf.json")).expect("well-formed messages")
+    serde_json::from_str(include_str!("../../../sim/apiserver/schemas/protobuf.json"))
+        .expect("well-formed messages")
 });
 
 /// Returns whether objects of the kind have a message.

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use http::Method;
-use lockstep_core::yaml;
+use lockstep_engine::yaml;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! The lifecycle of services: they are created, deployed to clusters that join and leave, changed, and deleted.
 
 use anyhow::ensure;
-use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, PROJECT};
-use lockstep_sim::external::dpu_clusters::{Access, UNREACHABLE, release};
+use lockstep_dpuservice::names::{ARGO_NAMESPACE, PROJECT};
+use lockstep_external::dpu_clusters::{Access, UNREACHABLE, release};
 use serde_json::{Value, json};
 
 use super::{DPF, SERVICES, TOKEN, in_argo, join, server, service};

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request};
 use jiff::{SignedDuration, Timestamp};
-use lockstep_sim::apiserver::{Actors, ApiServer, Options, Response, WatchId};
+use lockstep_apiserver::server::{Actors, ApiServer, Options, Response, WatchId};
 use serde_json::Value;
 
 /// The maximum number of requests in one run; later ones are skipped.

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_core::bridge::world::control_plane_namespace;
-use lockstep_core::bridge::{Operator, names};
-use lockstep_core::engine::machine::Step;
-use lockstep_core::engine::operator::Config;
-use lockstep_core::object::{Name, text};
+use lockstep_bridge::world::control_plane_namespace;
+use lockstep_bridge::{Operator, names};
+use lockstep_engine::machine::Step;
+use lockstep_engine::object::{Name, text};
+use lockstep_engine::operator::Config;
 use serde_json::Value;
 
 use super::careless::{self, World};

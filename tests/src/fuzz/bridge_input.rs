@@ -1,10 +1,10 @@
 use std::net::IpAddr;
 
-use lockstep_core::bridge::parse::address::AddressRange;
-use lockstep_core::bridge::parse::docker_config::DockerConfig;
-use lockstep_core::bridge::parse::ssh_key;
-use lockstep_core::bridge::parse::version::{ReleaseVersion, supported_versions};
-use lockstep_core::engine::image::ImageReference;
+use lockstep_bridge::parse::address::AddressRange;
+use lockstep_bridge::parse::docker_config::DockerConfig;
+use lockstep_bridge::parse::ssh_key;
+use lockstep_bridge::parse::version::{ReleaseVersion, supported_versions};
+use lockstep_engine::image::ImageReference;
 use serde_json::Value;
 
 /// Runs one fuzz input. The first byte chooses the format of the rest: an image, a version, the supported versions, a pull

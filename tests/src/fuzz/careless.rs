@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use lockstep_core::engine::action::{Action, Class, Failure, Outcome, Scope, Success};
-use lockstep_core::engine::image::FoundImage;
-use lockstep_core::engine::machine::{Event, Machine, Step};
-use lockstep_core::namespaceclass::names::FIELD_MANAGER;
-use lockstep_core::object::{Kind, ObjectRef, is_deleting};
-use lockstep_core::time::{Monotonic, Now, Wall};
+use lockstep_engine::action::{Action, Class, Failure, Outcome, Scope, Success};
+use lockstep_engine::image::FoundImage;
+use lockstep_engine::machine::{Event, Machine, Step};
+use lockstep_engine::object::{Kind, ObjectRef, is_deleting};
+use lockstep_engine::time::{Monotonic, Now, Wall};
+use lockstep_namespaceclass::names::FIELD_MANAGER;
 use serde_json::{Value, json};
 
 /// The maximum number of steps. No other client changes the model, so the machine must become idle long before this.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_core::object::{Kind, ObjectRef, metadata};
+use lockstep_engine::object::{Kind, ObjectRef, metadata};
 use serde_json::{Value, json};
 
 /// The secret that must appear in no output. Its length is a multiple of three bytes, so base64 that begins with it has a fixed

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use lockstep_core::dpuservice::application::{App, manifest};
-use lockstep_core::dpuservice::kubeconfig::{self, KEYS};
-use lockstep_core::dpuservice::names::{self, ARGO_NAMESPACE};
-use lockstep_core::dpuservice::report::Report;
-use lockstep_core::dpuservice::values::values;
-use lockstep_core::dpuservice::{Operator, world};
-use lockstep_core::engine::action::Action;
-use lockstep_core::engine::machine::Step;
-use lockstep_core::engine::operator::Config;
-use lockstep_core::object::{Name, ObjectRef, metadata};
-use lockstep_core::yaml;
 use lockstep_crds::dpuservice::DPUServiceSpec;
+use lockstep_dpuservice::application::{App, manifest};
+use lockstep_dpuservice::kubeconfig::{self, KEYS};
+use lockstep_dpuservice::names::{self, ARGO_NAMESPACE};
+use lockstep_dpuservice::report::Report;
+use lockstep_dpuservice::values::values;
+use lockstep_dpuservice::{Operator, world};
+use lockstep_engine::action::Action;
+use lockstep_engine::machine::Step;
+use lockstep_engine::object::{Name, ObjectRef, metadata};
+use lockstep_engine::operator::Config;
+use lockstep_engine::yaml;
 use serde_json::{Map, Value, json};
 
 use super::careless::{self, World};

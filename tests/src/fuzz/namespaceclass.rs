@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_core::engine::action::Action;
-use lockstep_core::engine::machine::Step;
-use lockstep_core::engine::operator::Config;
-use lockstep_core::namespaceclass::world::{Binding, Kinds};
-use lockstep_core::namespaceclass::{Operator, names, resolved_class};
-use lockstep_core::object::{Kind, ObjectRef, label, metadata};
+use lockstep_engine::action::Action;
+use lockstep_engine::machine::Step;
+use lockstep_engine::object::{Kind, ObjectRef, label, metadata};
+use lockstep_engine::operator::Config;
+use lockstep_namespaceclass::world::{Binding, Kinds};
+use lockstep_namespaceclass::{Operator, names, resolved_class};
 use serde_json::{Value, json};
 
 use super::careless::{self, World};

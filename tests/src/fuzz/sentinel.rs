@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
 
-use lockstep_core::engine::document::Condenser;
-use lockstep_core::sentinel::config;
-use lockstep_core::sentinel::decision::{Backoffs, evaluate};
-use lockstep_core::sentinel::fleet::{self, Dialect, Place, ResourceType};
-use lockstep_core::sentinel::pager::Pager;
-use lockstep_core::sentinel::selector::Selector;
-use lockstep_core::time::Wall;
 use lockstep_crds::sentinel::ShardSelector;
+use lockstep_engine::document::Condenser;
+use lockstep_engine::time::Wall;
+use lockstep_sentinel::config;
+use lockstep_sentinel::decision::{Backoffs, evaluate};
+use lockstep_sentinel::fleet::{self, Dialect, Place, ResourceType};
+use lockstep_sentinel::pager::Pager;
+use lockstep_sentinel::selector::Selector;
 use serde_json::Value;
 
 /// Runs one fuzz input. The first byte chooses the format of the rest: a configuration, an answer of the fleet in either

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Action, Request};
-use lockstep_core::engine::machine::{Deadline, Event, Machine, Metric, Step};
-use lockstep_core::time::{Monotonic, Now};
+use lockstep_engine::action::{Action, Request};
+use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step};
+use lockstep_engine::time::{Monotonic, Now};
 use lockstep_sim::cluster::ExternalSystems;
 
 /// The latency of an answer.

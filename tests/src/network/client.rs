@@ -15,7 +15,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
-use lockstep_shell::connect;
+use lockstep_runtime::connect;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt as _};
 use turmoil::net::TcpStream;

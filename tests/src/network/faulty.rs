@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_core::engine::action::Action;
-use lockstep_core::engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
-use lockstep_core::object::Kind;
-use lockstep_core::time::Now;
+use lockstep_engine::action::Action;
+use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
+use lockstep_engine::object::Kind;
+use lockstep_engine::time::Now;
 
 /// One way in which a shell can break its contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use lockstep_core::engine::action::{Request, Success};
-use lockstep_core::engine::lease::Election;
-use lockstep_core::engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
-use lockstep_core::engine::operator::Config;
-use lockstep_core::time::Now;
-use lockstep_shell::clock::Clock;
-use lockstep_shell::controllers;
-use lockstep_shell::execute::Executor;
-use lockstep_shell::manager::Manager;
-use lockstep_shell::metrics::Metrics;
-use lockstep_shell::shutdown;
+use lockstep_cli::controllers;
+use lockstep_engine::action::{Request, Success};
+use lockstep_engine::lease::Election;
+use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
+use lockstep_engine::operator::Config;
+use lockstep_engine::time::Now;
+use lockstep_runtime::clock::Clock;
+use lockstep_runtime::execute::Executor;
+use lockstep_runtime::manager::Manager;
+use lockstep_runtime::metrics::Metrics;
+use lockstep_runtime::shutdown;
 use prometheus::Registry;
 use tokio::sync::Notify;
 

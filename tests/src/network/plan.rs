@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use lockstep_core::random::Random;
+use lockstep_engine::random::Random;
 
 /// Fault injection and the operations of users end at this time.
 pub const TROUBLE: Duration = Duration::from_mins(2);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockstep_core::engine::lease::RENEW_DEADLINE;
+use lockstep_engine::lease::RENEW_DEADLINE;
 
 use super::trace::{Fact, Process};
 

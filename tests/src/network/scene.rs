@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use lockstep_core::random::Random;
-use lockstep_sim::apiserver::{ApiServer, Options};
-use lockstep_sim::external::{self, System};
-use lockstep_sim::host::State;
-use lockstep_sim::simulation::subjects::{bridge, dpuservice};
-use lockstep_sim::simulation::{SystemUnderTest, World};
+use lockstep_apiserver::host::State;
+use lockstep_apiserver::server::{ApiServer, Options};
+use lockstep_engine::random::Random;
+use lockstep_external as external;
+use lockstep_external::System;
+use lockstep_sim::{SystemUnderTest, World};
+use lockstep_subjects::{bridge, dpuservice};
 use turmoil::Sim;
 
 use super::beyond::Beyond;

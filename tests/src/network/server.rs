@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request, header};
 use jiff::Timestamp;
-use lockstep_sim::apiserver::{Actors, ApiServer, Options, Response};
-use lockstep_sim::host::{Host, Listener, State};
+use lockstep_apiserver::host::{Host, Listener, State};
+use lockstep_apiserver::server::{Actors, ApiServer, Options, Response};
 use serde_json::{Value, json};
 use turmoil::net::{TcpListener, TcpStream};
 

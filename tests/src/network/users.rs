@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{Method, Request, header};
 use kube::Client;
 use kube::client::Body;
-use lockstep_core::random::Random;
+use lockstep_engine::random::Random;
 use serde_json::{Value, json};
 
 use super::plan::TROUBLE;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lockstep_sim::host::State;
+use lockstep_apiserver::host::State;
 use serde_json::Value;
 
 use super::server::{self, FOREIGN, FOREIGN_VALUE, OCCUPIED};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
 use anyhow::Context as _;
-use lockstep_core::yaml;
+use lockstep_engine::yaml;
 use lockstep_tests::admission::MERGE;
 use lockstep_tests::chart::{apply, install_crd};
 use lockstep_tests::program::workspace;
@@ -113,7 +113,7 @@ async fn taken(court: &Court, texts: &[&str]) -> anyhow::Result<()> {
 /// Checks that the CRDs of DPF and MetalLB accept the objects that the first example refers to.
 pub(super) async fn the_infrastructure_is_taken(court: Court) -> anyhow::Result<()> {
     let mut served = HashSet::new();
-    for definition in lockstep_sim::external::definitions(&lockstep_sim::external::BRIDGE) {
+    for definition in lockstep_external::definitions(&lockstep_external::BRIDGE) {
         served.insert(definition["spec"]["names"]["kind"].clone());
         install_crd(&court.client, &definition).await?;
     }

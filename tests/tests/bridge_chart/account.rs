@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use kube::Client;
-use lockstep_sim::external;
+use lockstep_external as external;
 use lockstep_tests::access::{asked, needs_all_of};
 use lockstep_tests::bridge::{Surroundings, Tenant, life, storm, validation};
 use lockstep_tests::chart::{install, named, render, start};

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
-use lockstep_core::yaml;
+use lockstep_engine::yaml;
 use lockstep_tests::admission::{ask, shown};
 use lockstep_tests::control_plane::helm;
 

@@ -1,8 +1,8 @@
 //! Tests that the controller works with the permissions that the chart grants, and needs all of them.
 
 use anyhow::{Context as _, ensure};
-use lockstep_core::dpuservice::names::{ARGO_NAMESPACE, CLUSTER, SERVICE, SERVICE_NAME};
-use lockstep_sim::external;
+use lockstep_dpuservice::names::{ARGO_NAMESPACE, CLUSTER, SERVICE, SERVICE_NAME};
+use lockstep_external as external;
 use lockstep_tests::access::{asked, needs_all_of};
 use lockstep_tests::chart::{install, named, render, start};
 use lockstep_tests::control_plane::ControlPlane;

@@ -5,9 +5,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_core::engine::action::{Class, Success};
-use lockstep_core::engine::document::Fields;
-use lockstep_shell::fetch::Fetcher;
+use lockstep_engine::action::{Class, Success};
+use lockstep_engine::document::Fields;
+use lockstep_runtime::fetch::Fetcher;
 use tokio::io::AsyncWriteExt as _;
 
 use super::raw::{Raw, answer};

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lockstep_core::engine::action::{Class, Success};
-use lockstep_core::sentinel::fleet;
-use lockstep_core::sentinel::selector::Selector;
-use lockstep_shell::fetch::Fetcher;
-use lockstep_sim::host::Listener;
-use lockstep_sim::hyperfleet::damage::Damage;
-use lockstep_sim::hyperfleet::host::{Host, Mishap, State};
-use lockstep_sim::hyperfleet::{API, Dialect, HyperFleet, Kind, Labels};
+use lockstep_apiserver::host::Listener;
+use lockstep_engine::action::{Class, Success};
+use lockstep_external::hyperfleet::damage::Damage;
+use lockstep_external::hyperfleet::host::{Host, Mishap, State};
+use lockstep_external::hyperfleet::{API, Dialect, HyperFleet, Kind, Labels};
+use lockstep_runtime::fetch::Fetcher;
+use lockstep_sentinel::fleet;
+use lockstep_sentinel::selector::Selector;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 

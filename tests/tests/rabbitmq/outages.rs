@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use lockstep_core::engine::action::{Class, Failure, Success};
-use lockstep_core::engine::broker::{Broker, CloudEvent};
-use lockstep_shell::publish::Publisher;
+use lockstep_engine::action::{Class, Failure, Success};
+use lockstep_engine::broker::{Broker, CloudEvent};
+use lockstep_runtime::publish::Publisher;
 use lockstep_tests::ground::eventually;
 use lockstep_tests::rabbitmq::RabbitMq;
 

@@ -1,7 +1,7 @@
 //! Tests the authentication of pulls.
 
-use lockstep_core::engine::action::Class;
-use lockstep_core::engine::broker::SecretString;
+use lockstep_engine::action::Class;
+use lockstep_engine::broker::SecretString;
 
 use super::raw::answer;
 use super::stand_in::{BASIC, Guard, INDEX, TOKEN, answering, asked, registry, repository};

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use lockstep_core::engine::action::Class;
+use lockstep_engine::action::Class;
 use tokio::io::AsyncWriteExt as _;
 
 use super::raw::{Raw, answer};

@@ -1,8 +1,8 @@
 //! Tests what is read from an image.
 
-use lockstep_core::engine::action::{Action, Class, Success};
-use lockstep_core::engine::image::FoundImage;
-use lockstep_shell::execute::Executor;
+use lockstep_engine::action::{Action, Class, Success};
+use lockstep_engine::image::FoundImage;
+use lockstep_runtime::execute::Executor;
 
 use super::raw::answer;
 use super::stand_in::{CONFIG, Guard, INDEX, MANIFEST, answering, asked, registry, repository, respond};

@@ -1,6 +1,6 @@
 //! Tests redirects, which carry no credentials to other servers.
 
-use lockstep_core::engine::action::Class;
+use lockstep_engine::action::Class;
 
 use super::raw::answer;
 use super::stand_in::{

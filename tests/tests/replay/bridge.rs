@@ -1,7 +1,7 @@
 //! Tests the recording of a bridge's lifecycle. The Secrets of a bridge pass through the controller.
 
 use anyhow::ensure;
-use lockstep_sim::external;
+use lockstep_external as external;
 use lockstep_tests::bridge::{Surroundings, Tenant, life};
 use lockstep_tests::upstream::definitions;
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
-use lockstep_sim::apiserver::{Actors, ApiServer, Options, Response, WatchId};
+use lockstep_apiserver::server::{Actors, ApiServer, Options, Response, WatchId};
 use serde_json::{Value, json};
 
 use super::{Answer, Arm, body, head, request};

@@ -1,0 +1,177 @@
+//! Upgrades: the HostedCluster is upgraded first, and the NodePool when that version is complete.
+//!
+//! HyperShift refuses a NodePool whose version is above that of its HostedCluster, and raises the latter only once the new
+//! version is complete. Until then it reports temporary objections, which do not affect the health of the cluster.
+//!
+//! Source: "Field: `ocpReleaseImage`", decision 51.
+
+use lockstep_engine::image::ImageReference;
+use lockstep_engine::object::{generation, text};
+use serde_json::Value;
+
+use super::names::reason;
+use super::parse::version::{is_release, named_by};
+use super::view::{BridgeSnapshot, condition};
+
+/// Returns the release that the NodePool should have now: that of the spec, once the HostedCluster runs it.
+pub fn node_pool_release<'a>(view: &BridgeSnapshot<'a>) -> &'a str {
+    let wanted = view.spec.ocp_release_image.as_str();
+    let current = view.node_pool().ours().and_then(|pool| text(pool, "/spec/release/image"));
+    match (current, view.hosted_cluster().ours()) {
+        (Some(current), Some(cluster)) if !is_complete(cluster, wanted) => current,
+        _ => wanted,
+    }
+}
+
+/// Returns what an upgrade in progress waits for; `None` if the HostedCluster and the NodePool have the release of the spec.
+pub fn progress(view: &BridgeSnapshot<'_>) -> Option<String> {
+    let wanted = view.spec.ocp_release_image.as_str();
+    let current = node_pool_release(view);
+    let cluster = view.hosted_cluster().ours().filter(|_| current != wanted)?;
+    let newest = deciding_history(cluster).and_then(<[Value]>::first);
+    let state = newest.map_or_else(
+        || "no version is reported yet".to_owned(),
+        |newest| {
+            let field = |name: &str| newest[name].as_str().unwrap_or("unknown").to_owned();
+            format!("version {} is {}", field("version"), field("state"))
+        },
+    );
+    Some(format!(
+        "the HostedCluster is upgraded to {wanted} ({state}); the NodePool keeps {current} until that is complete"
+    ))
+}
+
+/// Returns whether HyperShift has completed the rollout of a release.
+pub fn is_complete(cluster: &Value, image: &str) -> bool {
+    if cluster["spec"]["release"]["image"] != *image {
+        return false;
+    }
+    let Some(history) = deciding_history(cluster) else { return true };
+    let Some(newest) = history.first() else { return false };
+    newest["state"] == "Completed" && is_of(newest, image).unwrap_or_else(|| is_observed(cluster))
+}
+
+/// Returns the history that shows when an upgrade is complete: that of the whole cluster, which needs nodes. Before the first
+/// node has joined, none of its versions is complete. Then the history of the control plane is used, which an older
+/// HyperShift lacks.
+fn deciding_history(cluster: &Value) -> Option<&[Value]> {
+    let history = |field: &str| cluster["status"][field]["history"].as_array().map(Vec::as_slice);
+    let is_completed = |history: &&[Value]| history.iter().any(|entry| entry["state"] == "Completed");
+    history("version").filter(is_completed).or_else(|| history("controlPlaneVersion"))
+}
+
+/// Returns whether an entry of a history is about an image; `None` if that is unknown. Histories name images by digest.
+fn is_of(entry: &Value, image: &str) -> Option<bool> {
+    if entry["image"] == *image {
+        return Some(true);
+    }
+    let reference = ImageReference::parse(image).ok()?;
+    if let Some(digest) = &reference.digest {
+        // HyperShift may name the image of one architecture while the spec names the multi-architecture image.
+        let is_same = entry["image"].as_str()?.rsplit('@').next() == Some(digest);
+        return is_same.then_some(true);
+    }
+    is_release(entry["version"].as_str()?, named_by(reference.tag.as_deref()?)?)
+}
+
+/// Returns whether HyperShift has observed the current spec, and makes progress.
+fn is_observed(cluster: &Value) -> bool {
+    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    let observed = conditions.filter_map(|condition| condition["observedGeneration"].as_i64()).max();
+    observed.is_some_and(|observed| observed >= generation(cluster)) && !is_blocked(cluster)
+}
+
+/// Returns whether HyperShift reports that it can't make progress.
+pub fn is_blocked(cluster: &Value) -> bool {
+    condition(cluster, "Progressing").is_some_and(|progressing| {
+        progressing["status"] == "False" && progressing["reason"] == reason::BLOCKED
+    })
+}
+
+/// Returns whether an objection of a NodePool is temporary, and does not affect its health: each new token is not found for a
+/// moment.
+pub fn is_brief(pool: &Value, objection: &str) -> bool {
+    objection == "ValidGeneratedPayload"
+        && condition(pool, objection).is_some_and(|found| found["reason"] == "NotFound")
+}
+
+/// Returns whether an objection of a NodePool is about its release, and so does not affect its health. Either the upgrade
+/// resolves it, or the image is that of the HostedCluster too, whose conditions report it.
+pub fn is_about_release(objection: &str) -> bool {
+    matches!(objection, "SupportedVersionSkew" | "ValidReleaseImage")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const TAGGED: &str = "registry.example.com/ocp-release:4.20.1-multi";
+    const OPAQUE: &str = "registry.example.com/ocp-release:candidate";
+
+    /// Returns a HostedCluster that upgrades to an image, with the newest versions of its histories.
+    fn cluster(image: &str, of_all: &[(&str, &str)], of_control_plane: Option<&[(&str, &str)]>) -> Value {
+        let entries = |history: &[(&str, &str)]| {
+            let entry = |(version, state): &(&str, &str)| json!({ "version": version, "state": state, "image": "registry.example.com/ocp-release@sha256:1" });
+            json!({ "history": history.iter().map(entry).collect::<Vec<_>>() })
+        };
+        let mut status = json!({ "version": entries(of_all) });
+        if let Some(history) = of_control_plane {
+            status["controlPlaneVersion"] = entries(history);
+        }
+        let progressing = json!({ "type": "Progressing", "status": "False", "reason": "AsExpected", "observedGeneration": 2 });
+        status["conditions"] = json!([progressing]);
+        json!({ "metadata": { "generation": 2 }, "spec": { "release": { "image": image } }, "status": status })
+    }
+
+    const OLD: (&str, &str) = ("4.19.0", "Completed");
+    const ON_ITS_WAY: (&str, &str) = ("4.20.1", "Partial");
+    const NEW: (&str, &str) = ("4.20.1", "Completed");
+
+    #[test]
+    fn a_release_is_complete_when_the_version_of_the_whole_cluster_is() {
+        let by_digest = "registry.example.com/ocp-release@sha256:1";
+        let of_another = "registry.example.com/ocp-release@sha256:2";
+        let misnamed = "registry.example.com/ocp-release:4.20.1-rc.1-multi";
+        for (image, of_all, of_control_plane, expected) in [
+            (TAGGED, &[NEW, OLD][..], Some(&[NEW][..]), true),
+            (TAGGED, &[ON_ITS_WAY, OLD], Some(&[NEW]), false),
+            // HyperShift has not begun.
+            (TAGGED, &[OLD], Some(&[OLD]), false),
+            // No node has ever joined.
+            (TAGGED, &[ON_ITS_WAY, ("4.19.0", "Partial")], Some(&[NEW, OLD]), true),
+            (TAGGED, &[ON_ITS_WAY, ("4.19.0", "Partial")], Some(&[ON_ITS_WAY, OLD]), false),
+            (TAGGED, &[ON_ITS_WAY], None, true),
+            (by_digest, &[NEW], None, true),
+            (of_another, &[NEW], None, true),
+            (misnamed, &[NEW], None, true),
+            (OPAQUE, &[NEW], None, true),
+        ] {
+            let cluster = cluster(image, of_all, of_control_plane);
+            assert_eq!(is_complete(&cluster, image), expected, "{cluster:#}");
+            assert!(!is_complete(&cluster, "another"));
+        }
+    }
+
+    #[test]
+    fn what_no_tag_tells_is_believed_of_a_spec_that_was_observed() {
+        let table = [(2, "AsExpected", true), (1, "AsExpected", false), (2, "Blocked", false)];
+        for (observed, reason, expected) in table {
+            let mut cluster = cluster(OPAQUE, &[OLD], None);
+            cluster["status"]["conditions"][0]["observedGeneration"] = json!(observed);
+            cluster["status"]["conditions"][0]["reason"] = json!(reason);
+            assert_eq!(is_complete(&cluster, OPAQUE), expected, "{observed} {reason}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_is_not_found_yet_is_no_objection() {
+        let pool = |reason: &str| {
+            let payload = json!({ "type": "ValidGeneratedPayload", "status": "False", "reason": reason });
+            json!({ "status": { "conditions": [payload] } })
+        };
+        assert!(is_brief(&pool("NotFound"), "ValidGeneratedPayload"));
+        assert!(!is_brief(&pool("InvalidConfig"), "ValidGeneratedPayload"));
+    }
+}

@@ -1,0 +1,359 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::action::Failure;
+use crate::time::Wall;
+
+/// One Lease on a server, two candidates, and a network that delays and drops requests and loses answers.
+#[derive(Default)]
+struct World {
+    lease: Option<Value>,
+    version: u64,
+    /// In milliseconds, by a clock that never stops.
+    now: u64,
+    /// When the lease was last written.
+    written: u64,
+    /// Whether it was ever taken from a holder before it expired.
+    stolen: bool,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::default()
+    }
+
+    fn carry_out(&mut self, action: &Action) -> Outcome {
+        match action {
+            Action::Get { .. } => match &self.lease {
+                Some(lease) => Ok(Success::Object(Arc::new(lease.clone()))),
+                None => Err(Failure::new(Class::NotFound, "no lease")),
+            },
+            Action::Create { .. } if self.lease.is_some() => {
+                Err(Failure::new(Class::AlreadyExists, "exists"))
+            }
+            Action::Create { manifest, .. } => Ok(self.store(manifest)),
+            Action::Update { manifest, .. } => {
+                let held = self.lease.as_ref().map(|lease| &lease["metadata"]["resourceVersion"]);
+                if held == Some(&manifest["metadata"]["resourceVersion"]) {
+                    Ok(self.store(manifest))
+                } else {
+                    Err(Failure::new(Class::Conflict, "modified"))
+                }
+            }
+            other => panic!("an election does not {}", other.name()),
+        }
+    }
+
+    fn store(&mut self, manifest: &Value) -> Success {
+        let before = self.lease.as_ref().map(record::holder).filter(|before| !before.is_empty());
+        let is_fresh = at(self.now).monotonic.since(at(self.written).monotonic) < LEASE_DURATION;
+        self.stolen |= is_fresh && before.is_some_and(|before| before != record::holder(manifest));
+        self.written = self.now;
+        self.version += 1;
+        let mut lease = manifest.clone();
+        lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.lease = Some(lease.clone());
+        Success::Object(Arc::new(lease))
+    }
+}
+
+fn at(millis: u64) -> Now {
+    let wall = Wall::from_timestamp(jiff::Timestamp::UNIX_EPOCH);
+    Now { wall, monotonic: Monotonic::START + Duration::from_millis(millis) }
+}
+
+fn drive(election: &mut Election, world: &mut World, event: Event, now: Now) -> Vec<Note> {
+    let mut step = election.step(event, now);
+    let mut notes = std::mem::take(&mut step.notes);
+    while let Some(request) = step.requests.pop() {
+        let outcome = world.carry_out(&request.action);
+        step = election.step(Event::Finished { id: request.id, outcome }, now);
+        notes.append(&mut step.notes);
+    }
+    notes
+}
+
+fn candidate(name: &str) -> Election {
+    Election::new("lockstep", "lockstep", name.to_owned())
+}
+
+/// Returns the last change of leadership in these notes, if there is one.
+fn leads(notes: &[Note]) -> Option<bool> {
+    notes.iter().rev().find_map(|note| match note {
+        Note::LeadershipChanged { leading } => Some(*leading),
+        _ => None,
+    })
+}
+
+/// Returns their warnings and log messages.
+fn told(notes: &[Note]) -> Vec<&str> {
+    let texts = notes.iter().filter_map(|note| match note {
+        Note::Warning { message } | Note::Log { debug: false, message } => Some(message.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+fn failed(request: &Request, class: Class, message: &str) -> Event {
+    Event::Finished { id: request.id, outcome: Err(Failure::new(class, message)) }
+}
+
+fn answered(request: &Request, world: &mut World) -> Event {
+    Event::Finished { id: request.id, outcome: world.carry_out(&request.action) }
+}
+
+/// Returns the only request of a step.
+fn only(step: Step) -> Request {
+    let [request] = <[Request; 1]>::try_from(step.requests).expect("one request");
+    request
+}
+
+#[test]
+fn the_first_leads_and_the_second_stands_by_until_the_lease_is_given_back() {
+    let mut world = World::new();
+    let (mut one, mut two) = (candidate("one"), candidate("two"));
+    assert_eq!(
+        drive(&mut one, &mut world, Event::Started, at(0)),
+        [Note::LeadershipChanged { leading: true }]
+    );
+    let notes = drive(&mut two, &mut world, Event::Started, at(100));
+    assert_eq!(told(&notes), [r#"standing by: the Lease lockstep/lockstep is held by "one""#]);
+    assert_eq!(drive(&mut two, &mut world, Event::TimerFired, at(2100)), [], "it is told once");
+    let down = drive(&mut one, &mut world, Event::LeadershipChanged { leading: false }, at(5000));
+    assert_eq!(down, [Note::LeadershipChanged { leading: false }]);
+    let up = drive(&mut two, &mut world, Event::TimerFired, at(5100));
+    assert_eq!(up, [Note::LeadershipChanged { leading: true }]);
+    let lease = world.lease.expect("held");
+    assert_eq!(
+        (&lease["spec"]["holderIdentity"], &lease["spec"]["leaseTransitions"]),
+        (&json!("two"), &json!(1))
+    );
+}
+
+#[test]
+fn a_dead_leader_is_replaced_after_the_lease_duration_by_our_own_clock() {
+    let mut world = World::new();
+    let (mut one, mut two) = (candidate("one"), candidate("two"));
+    drive(&mut one, &mut world, Event::Started, at(0));
+    drive(&mut two, &mut world, Event::Started, at(1000));
+    assert_eq!(drive(&mut two, &mut world, Event::TimerFired, at(15_999)), []);
+    assert_eq!(
+        drive(&mut two, &mut world, Event::TimerFired, at(18_000)),
+        [Note::LeadershipChanged { leading: true }]
+    );
+}
+
+#[test]
+fn a_leader_that_cannot_renew_steps_down_in_time_and_tells_why() {
+    let mut world = World::new();
+    let mut one = candidate("one");
+    drive(&mut one, &mut world, Event::Started, at(0));
+    let request = only(one.step(Event::TimerFired, at(2000)));
+    let notes = one.step(failed(&request, Class::Unavailable, "no route"), at(6000)).notes;
+    assert_eq!(
+        told(&notes),
+        ["cannot update the Lease lockstep/lockstep: unavailable: no route; it is tried again"]
+    );
+    let request = only(one.step(Event::TimerFired, at(8000)));
+    assert_eq!(
+        one.step(failed(&request, Class::Unavailable, "no way"), at(9000)).notes,
+        [],
+        "it is told once"
+    );
+    assert_eq!(one.deadline().map(|deadline| deadline.at), Some(at(10_000).monotonic));
+    let notes = one.step(Event::TimerFired, at(10_000)).notes;
+    let why = "leadership ends: the Lease lockstep/lockstep was not renewed for 10 s: unavailable: no way"
+        .to_owned();
+    assert_eq!(notes, [Note::Warning { message: why }, Note::LeadershipChanged { leading: false }]);
+}
+
+/// A virtual machine is paused for twenty seconds, and its monotonic clock stops too: another process has become leader
+/// meanwhile.
+#[test]
+fn a_leader_that_finds_another_in_the_lease_ends_and_leaves_it_alone() {
+    let mut world = World::new();
+    let (mut one, mut two) = (candidate("one"), candidate("two"));
+    drive(&mut one, &mut world, Event::Started, at(0));
+    drive(&mut two, &mut world, Event::Started, at(1000));
+    assert_eq!(leads(&drive(&mut two, &mut world, Event::TimerFired, at(20_000))), Some(true));
+    let notes = drive(&mut one, &mut world, Event::TimerFired, at(2000));
+    assert_eq!(told(&notes), [r#"leadership ends: the Lease lockstep/lockstep is held by "two""#]);
+    assert_eq!(leads(&notes), Some(false));
+    drive(&mut one, &mut world, Event::TimerFired, at(4000));
+    assert_eq!(world.lease.as_ref().map(record::holder), Some("two"));
+}
+
+#[test]
+fn a_request_that_hangs_costs_neither_the_leadership_nor_its_takeover() {
+    let mut world = World::new();
+    let (mut one, mut two) = (candidate("one"), candidate("two"));
+    drive(&mut one, &mut world, Event::Started, at(0));
+    let hung = only(one.step(Event::TimerFired, at(2000)));
+    assert_eq!(one.deadline().map(|deadline| deadline.at), Some(at(7000).monotonic));
+    let step = one.step(Event::TimerFired, at(7000));
+    assert_eq!(
+        told(&step.notes),
+        ["cannot update the Lease lockstep/lockstep: unknown: no answer within 5 s; it is tried again"]
+    );
+    // It took effect late, and its answer is late as well.
+    let late = answered(&hung, &mut world);
+    let renewal = only(one.step(answered(&only(step), &mut world), at(7100)));
+    assert_eq!(one.step(late, at(7200)), Step::default());
+    assert_eq!(one.step(answered(&renewal, &mut world), at(7300)), Step::default());
+    assert_eq!(one.deadline().map(|deadline| deadline.at), Some(at(9300).monotonic));
+
+    drive(&mut two, &mut world, Event::Started, at(8000));
+    let _hung = only(two.step(Event::TimerFired, at(10_000)));
+    assert_eq!(two.deadline().map(|deadline| deadline.at), Some(at(15_000).monotonic));
+    assert_eq!(only(two.step(Event::TimerFired, at(15_000))).action.name(), "get");
+}
+
+#[test]
+fn a_request_that_the_shell_gives_up_costs_no_more_than_one_that_hangs() {
+    let mut one = candidate("one");
+    drive(&mut one, &mut World::new(), Event::Started, at(0));
+    let hung = only(one.step(Event::TimerFired, at(2000)));
+    let step = one.step(failed(&hung, Class::Unknown, "no answer within 5 s"), at(7000));
+    assert_eq!(only(step).action.name(), "get");
+}
+
+#[test]
+fn who_steps_down_during_a_write_gives_the_lease_back_once_it_knows_how_that_ended() {
+    for (carried_out, told) in [(true, true), (true, false), (false, false)] {
+        for leading in [true, false] {
+            let mut world = World::new();
+            let mut one = candidate("one");
+            let mut clock = 0;
+            if leading {
+                drive(&mut one, &mut world, Event::Started, at(0));
+                clock = 2000;
+            }
+            let mut write = only(one.step(Event::TimerFired, at(clock)));
+            if !leading {
+                write = only(one.step(answered(&write, &mut world), at(clock)));
+            }
+            let down = one.step(Event::LeadershipChanged { leading: false }, at(clock));
+            assert_eq!(leads(&down.notes), leading.then_some(false));
+            assert_eq!(down.requests, [], "it would be refused");
+            assert_eq!(one.deadline(), None);
+            let outcome = if carried_out { world.carry_out(&write.action) } else { lost() };
+            let outcome = if told { outcome } else { lost() };
+            drive(&mut one, &mut world, Event::Finished { id: write.id, outcome }, at(clock + 100));
+            let left = world.lease.as_ref().map(record::holder).unwrap_or_default();
+            assert_eq!(left, "", "carried out {carried_out}, told {told}, leading {leading}");
+        }
+    }
+}
+
+#[test]
+fn who_steps_down_while_it_looks_again_looks_once_more() {
+    let mut world = World::new();
+    let mut one = candidate("one");
+    drive(&mut one, &mut world, Event::Started, at(0));
+    let hung = only(one.step(Event::TimerFired, at(2000)));
+    let _read = only(one.step(Event::TimerFired, at(7000)));
+    world.carry_out(&hung.action).expect("carried out");
+    drive(&mut one, &mut world, Event::LeadershipChanged { leading: false }, at(7100));
+    assert_eq!(world.lease.as_ref().map(record::holder), Some(""));
+}
+
+#[test]
+fn a_lease_that_can_not_be_had_is_told_of_once_for_each_class_of_failure() {
+    let mut one = candidate("one");
+    let mut notes = Vec::new();
+    let missing = (Class::NotFound, r#"namespaces "lockstep" not found"#);
+    let mut clock = 0;
+    for (class, message) in [missing, missing, (Class::Forbidden, "no"), (Class::Forbidden, "never"), missing]
+    {
+        let read = only(one.step(Event::TimerFired, at(clock)));
+        let create = only(one.step(failed(&read, Class::NotFound, "no lease"), at(clock)));
+        notes.extend(one.step(failed(&create, class, message), at(clock)).notes);
+        clock += 2000;
+    }
+    let missing = "cannot create the Lease lockstep/lockstep: not_found: namespaces \"lockstep\" not found; \
+                   its namespace has to exist";
+    let forbidden = "cannot create the Lease lockstep/lockstep: forbidden: no; \
+                     this process has to be allowed to get, create and update it";
+    assert_eq!(told(&notes), [missing, forbidden, missing]);
+}
+
+proptest! {
+    /// However answers are delayed and lost, two candidates never lead at the same time.
+    #[test]
+    fn never_two_leaders(fates in proptest::collection::vec((0usize..2, 0u8..10, 1u64..3000), 1..300)) {
+        let mut world = World::new();
+        let mut candidates = [candidate("one"), candidate("two")];
+        let mut leading = [false, false];
+        let mut open: [Vec<Request>; 2] = [Vec::new(), Vec::new()];
+        let mut clock = 0;
+        for (who, fate, pause) in fates {
+            clock += pause;
+            // Both get their wake-ups in time, as the shell guarantees.
+            for index in 0..2 {
+                let step = candidates[index].step(Event::TimerFired, at(clock));
+                note(&mut leading[index], &step.notes);
+                open[index].extend(step.requests);
+            }
+            if let Some(request) = open[who].pop() {
+                let reached = fate != 0;
+                let real = if reached { world.carry_out(&request.action) } else { lost() };
+                let outcome = if fate == 1 { lost() } else { real };
+                let step = candidates[who].step(Event::Finished { id: request.id, outcome }, at(clock));
+                note(&mut leading[who], &step.notes);
+                open[who].extend(step.requests);
+            }
+            prop_assert!(!(leading[0] && leading[1]));
+        }
+    }
+
+    /// However answers are delayed and lost, clocks stop, and the lease is deleted: no candidate takes it from a holder that
+    /// has renewed it in time.
+    #[test]
+    fn nobody_overwrites_a_lease_that_another_holds(
+        acts in proptest::collection::vec((0usize..2, 0u8..10, 1u64..3000), 1..300)
+    ) {
+        let mut world = World::new();
+        let mut candidates = [candidate("one"), candidate("two")];
+        let mut open: [Vec<Request>; 2] = [Vec::new(), Vec::new()];
+        // For how long the clock of each has stopped.
+        let mut stood = [0, 0];
+        for (who, act, pause) in acts {
+            match act {
+                8 => world.lease = None,
+                9 => for _ in 0..pause / 125 {
+                    world.now += 1000;
+                    stood[who] += 1000;
+                    let now = at(world.now - stood[1 - who]);
+                    drive(&mut candidates[1 - who], &mut world, Event::TimerFired, now);
+                },
+                _ => {}
+            }
+            world.now += pause;
+            for index in 0..2 {
+                let step = candidates[index].step(Event::TimerFired, at(world.now - stood[index]));
+                open[index].extend(step.requests);
+            }
+            if let Some(request) = open[who].pop() {
+                let real = if act == 0 { lost() } else { world.carry_out(&request.action) };
+                let outcome = if act == 1 { lost() } else { real };
+                let finished = Event::Finished { id: request.id, outcome };
+                let step = candidates[who].step(finished, at(world.now - stood[who]));
+                open[who].extend(step.requests);
+            }
+            prop_assert!(!world.stolen);
+        }
+    }
+}
+
+fn lost() -> Outcome {
+    Err(Failure::new(Class::Unknown, "lost"))
+}
+
+fn note(leading: &mut bool, notes: &[Note]) {
+    for note in notes {
+        if let Note::LeadershipChanged { leading: now } = note {
+            *leading = *now;
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The reconcile of a class: it validates the resources, sets the condition `Valid`, and enqueues the bindings of the class.
+//!
+//! Source: NamespaceClass operator, flows 1 and 5. The specification stores classes without validating them. A class with a
+//! mistake would then fail in every namespace, and the class itself, where its author looks, would report nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lockstep_engine::action::{Action, Class as FailureClass, Outcome, Subresource, Success};
+use lockstep_engine::driver::{Next, Verdict};
+use lockstep_engine::object::ObjectRef;
+use lockstep_engine::time::Now;
+use serde::{Deserialize, Serialize};
+
+use super::names;
+use super::resolved_class::{self, Content};
+use super::status;
+use super::world::{Class, Resolved};
+use super::{Controller, Key};
+
+/// The interval at which a kind that the cluster does not serve is discovered again.
+pub const REDISCOVERY: Duration = Duration::from_secs(10);
+
+/// Discovery of a class's kinds must fail for this long before that is reported, in every namespace of the class.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same for a server that is busy, which will answer eventually.
+const BUSY: Duration = Duration::from_mins(1);
+
+/// What the reconcile of a class waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Stage {
+    /// The kinds of these API versions are being discovered.
+    Discovering(BTreeSet<String>),
+    /// The status is being written.
+    Reporting {
+        /// Whether a missing kind may appear without a change of the class.
+        may_pass: bool,
+        /// The condition that changes with this write.
+        changed: Option<Condition>,
+    },
+}
+
+impl Controller {
+    pub(super) fn begin_class(&mut self, name: &str, now: Now) -> Next<super::Stage> {
+        let Some(class) = self.world.classes.get(&name.to_owned()).cloned() else {
+            self.forget_class(name);
+            return Next::Done(Verdict::Converged);
+        };
+        self.announce_unconfirmed(&class_ref(name), &class.uid, &class.status.conditions, now);
+        let unknown = resolved_class::unknown_api_versions(class.resources(), &self.world.kinds);
+        Next::Await(discoveries(&unknown), super::Stage::Class(Stage::Discovering(unknown)))
+    }
+
+    pub(super) fn resume_class(
+        &mut self,
+        name: &str,
+        stage: Stage,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        match stage {
+            Stage::Discovering(asked) => {
+                let wish = asks_to_be_left_alone(&outcomes);
+                self.learn(&asked, outcomes);
+                let kinds = &self.world.kinds;
+                if let Some(failure) = asked.iter().find_map(|api_version| kinds.failure(api_version)) {
+                    let since =
+                        *self.world.discovery_failing_since.entry(name.to_owned()).or_insert(now.monotonic);
+                    let patience = if failure.class == FailureClass::Throttled { BUSY } else { PATIENCE };
+                    // Until then the last validation applies, unless discovery is unavailable for longer.
+                    if now.monotonic.since(since).max(wish) < patience {
+                        return Next::Done(Verdict::retry("finding the kinds of the class", failure));
+                    }
+                } else {
+                    self.world.discovery_failing_since.remove(name);
+                }
+                self.judge_class(name, now)
+            }
+            Stage::Reporting { may_pass, changed } => {
+                match outcomes.into_iter().next() {
+                    Some(Ok(Success::Object(object))) => {
+                        let class = Class::read(&object);
+                        if let Some(condition) = &changed {
+                            self.announce(&class_ref(name), &class.uid, condition, now);
+                        }
+                        self.world.classes.absorb(name.to_owned(), class);
+                    }
+                    Some(Err(failure)) => {
+                        self.not_written(class_ref(name), changed.as_slice(), &failure);
+                        return Next::Done(Verdict::retry("writing the status of the class", &failure));
+                    }
+                    _ => {}
+                }
+                Next::Done(verdict(may_pass))
+            }
+        }
+    }
+
+    /// Stores the kinds that API versions serve. An API version that is not served has no kinds. One whose discovery failed
+    /// is discovered again later.
+    pub(super) fn learn(&mut self, asked: &BTreeSet<String>, outcomes: Vec<Outcome>) {
+        for (api_version, outcome) in asked.iter().zip(outcomes) {
+            let kinds = match outcome {
+                Ok(Success::Kinds(kinds)) => kinds,
+                Err(failure) if failure.class == FailureClass::NotFound => Vec::new(),
+                Err(failure) => {
+                    self.world.kinds.fail(api_version, failure);
+                    continue;
+                }
+                Ok(_) => continue,
+            };
+            self.world.kinds.learn(api_version, kinds);
+            self.unwatch_gone(api_version);
+        }
+    }
+
+    fn forget_class(&mut self, name: &str) {
+        self.world.resolved.remove(name);
+        self.world.discovery_failing_since.remove(name);
+        self.world.unconfirmed.remove(&class_ref(name));
+        self.wake_bindings_of(name);
+        self.wake_namespaces_of(name);
+    }
+
+    fn wake_namespaces_of(&mut self, class: &str) {
+        let class = class.to_owned();
+        let namespaces = self.world.namespaces.keys_by(&class);
+        self.outbox.woken.extend(namespaces.map(|namespace| Key::Namespace(namespace.clone())));
+    }
+
+    fn judge_class(&mut self, name: &str, now: Now) -> Next<super::Stage> {
+        let Some(class) = self.world.classes.get(&name.to_owned()).cloned() else {
+            self.forget_class(name);
+            return Next::Done(Verdict::Converged);
+        };
+        let content = resolved_class::resolve(name, class.resources(), &self.world.kinds);
+        let may_pass = content.problems.iter().any(|problem| problem.may_pass);
+        let content = self.enter(name, &class, content);
+
+        let (wanted, changed) = status::of_class(&class, &content, now);
+        if wanted == class.status {
+            return Next::Done(verdict(may_pass));
+        }
+        let target = class_ref(name);
+        let patch = status::patch(&class.uid, class.version(), &wanted);
+        let write = Action::Patch { target, subresource: Some(Subresource::Status), patch };
+        Next::Await(vec![write], super::Stage::Class(Stage::Reporting { may_pass, changed }))
+    }
+
+    /// Stores the resolved resources of the class. If they have changed, enqueues the bindings and namespaces that depend on
+    /// them.
+    fn enter(&mut self, name: &str, class: &Class, content: Content) -> Arc<Content> {
+        let before = self.world.resolved.get(name);
+        if let Some(before) = before
+            && (&before.uid, before.generation) == (&class.uid, class.generation)
+            && *before.content == content
+        {
+            return Arc::clone(&before.content);
+        }
+        let is_new = before.is_none_or(|before| before.uid != class.uid);
+        let content = Arc::new(content);
+        let resolved =
+            Resolved { uid: class.uid.clone(), generation: class.generation, content: Arc::clone(&content) };
+        self.world.resolved.insert(name.to_owned(), resolved);
+        self.wake_bindings_of(name);
+        if is_new {
+            self.wake_namespaces_of(name);
+        }
+        content
+    }
+}
+
+fn class_ref(name: &str) -> ObjectRef {
+    ObjectRef::cluster(&names::class(), name)
+}
+
+/// Returns the requests that discover the kinds of these API versions.
+pub(super) fn discoveries(api_versions: &BTreeSet<String>) -> Vec<Action> {
+    let discover = |api_version: &String| Action::Discover { api_version: api_version.clone() };
+    api_versions.iter().map(discover).collect()
+}
+
+/// Returns the longest `Retry-After` of the failed discoveries, except those of a busy server.
+fn asks_to_be_left_alone(outcomes: &[Outcome]) -> Duration {
+    let failures = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+    let away = failures.filter(|failure| failure.class != FailureClass::Throttled);
+    away.filter_map(|failure| failure.retry_after).max().unwrap_or_default()
+}
+
+fn verdict(may_pass: bool) -> Verdict {
+    if may_pass { Verdict::Requeue(REDISCOVERY) } else { Verdict::Converged }
+}

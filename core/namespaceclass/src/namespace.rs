@@ -1,0 +1,313 @@
+//! The reconcile of a namespace: it creates, updates or removes the binding that the label requests.
+//!
+//! Source: NamespaceClass operator, flows 2 to 4 and "`NamespaceReconciler`". Beyond the specification: nothing is removed
+//! because of the cache alone; a terminating namespace is not changed; a label that names a class which does not exist gets
+//! an event and an annotation, and no binding.
+
+use std::sync::Arc;
+
+use lockstep_engine::action::{Action, Class as FailureClass, Outcome, Success};
+use lockstep_engine::driver::{Next, Verdict};
+use lockstep_engine::machine::{Amount, Measure, Note};
+use lockstep_engine::object::{ObjectRef, controller_reference};
+use lockstep_engine::recorder::{Occurrence, Severity};
+use lockstep_engine::time::Now;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::names::{self, reason};
+use super::world::{Binding, Namespace};
+use super::{Controller, Key};
+
+/// What the reconcile of a namespace waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Stage {
+    /// The binding is being written.
+    Binding,
+    /// The namespace, and the class that its label names, are read again before the binding is removed.
+    ConfirmingDeletion {
+        /// The uid of the binding that seems unwanted.
+        uid: String,
+        /// Its resource version. A client that has changed the binding since may need it.
+        version: String,
+        /// The class that the label named and that does not exist.
+        label: Option<String>,
+    },
+    /// The binding is being removed.
+    Unbinding {
+        /// The resource version that the removal has as a precondition.
+        version: String,
+    },
+    /// The annotation of the namespace is being written; then the pass ends with this verdict.
+    Annotating(Verdict),
+}
+
+impl Controller {
+    pub(super) fn begin_namespace(&mut self, name: &str, now: Now) -> Next<super::Stage> {
+        let Some(namespace) = self.world.namespaces.get(&name.to_owned()).cloned() else {
+            return Next::Done(Verdict::Converged);
+        };
+        let class = namespace.class.as_ref().filter(|_| !namespace.terminating);
+        let is_unresolved = class.is_some_and(|class| self.world.classes.get(class).is_none());
+        self.set_unresolved(name, is_unresolved);
+        if namespace.terminating {
+            return Next::Done(Verdict::Converged);
+        }
+        let binding = self.world.bindings.get(&name.to_owned());
+        // It is being deleted already. Its deletion enqueues the namespace.
+        if binding.is_some_and(|binding| binding.deleting) {
+            return Next::Done(Verdict::Converged);
+        }
+        match &namespace.class {
+            Some(class) if self.world.classes.get(class).is_some() => {
+                if binding.is_some_and(|binding| is_bound(binding, &namespace, class)) {
+                    self.world.reported_events.remove(name);
+                    return self.annotate(name, Verdict::Converged);
+                }
+                let manifest = Arc::new(manifest(name, &namespace, class));
+                let target = ObjectRef::namespaced(&names::binding(), name, name);
+                Next::Await(vec![Action::Apply { target, manifest }], super::Stage::Namespace(Stage::Binding))
+            }
+            label => {
+                let doubt = binding
+                    .filter(|binding| binding.controller.as_ref() == Some(&namespace.uid))
+                    .map(|binding| doubt(name, binding, label.as_deref()));
+                match label.clone() {
+                    Some(class) => self.tell_class_not_found(name, &class, now),
+                    None => drop(self.world.reported_events.remove(name)),
+                }
+                doubt.unwrap_or_else(|| self.annotate(name, Verdict::Converged))
+            }
+        }
+    }
+
+    pub(super) fn resume_namespace(
+        &mut self,
+        name: &str,
+        stage: Stage,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<super::Stage> {
+        match stage {
+            Stage::Binding => self.bound(name, outcomes, now),
+            Stage::ConfirmingDeletion { uid, version, label } => {
+                self.doubted(name, uid, version, label.as_deref(), outcomes)
+            }
+            Stage::Unbinding { version } => self.unbound(name, &version, outcomes),
+            Stage::Annotating(verdict) => self.annotated(name, verdict, outcomes),
+        }
+    }
+
+    fn bound(&mut self, name: &str, outcomes: Vec<Outcome>, now: Now) -> Next<super::Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                self.world.reported_events.remove(name);
+                self.world.bindings.absorb(name.to_owned(), Binding::read(&object));
+                self.outbox.woken.push(Key::Binding(name.to_owned()));
+                self.annotate(name, Verdict::Converged)
+            }
+            Some(Err(failure)) => {
+                if matches!(failure.class, FailureClass::Invalid | FailureClass::Forbidden) {
+                    let note = format!(
+                        "the NamespaceClassBinding {name} can't be written ({failure}); remove one that somebody else made, \
+                         or grant the permission"
+                    );
+                    self.complain(name, reason::BINDING_REFUSED, note, now);
+                } else {
+                    // The class exists now, whatever was reported before.
+                    self.world.reported_events.remove(name);
+                }
+                self.annotate(name, Verdict::retry_for_user("writing the binding", &failure))
+            }
+            _ => Next::Done(Verdict::Converged),
+        }
+    }
+
+    /// Removes the binding only if the namespace still is its owner and its label still names no class that exists.
+    fn doubted(
+        &mut self,
+        name: &str,
+        uid: String,
+        version: String,
+        label: Option<&str>,
+        outcomes: Vec<Outcome>,
+    ) -> Next<super::Stage> {
+        let mut outcomes = outcomes.into_iter();
+        let namespace = match outcomes.next() {
+            Some(Ok(Success::Object(object))) => Namespace::read(&object),
+            Some(Err(failure)) if failure.class != FailureClass::NotFound => {
+                return Next::Done(Verdict::retry("reading the namespace", &failure));
+            }
+            _ => return Next::Done(Verdict::Converged),
+        };
+        let class_exists = match outcomes.next() {
+            Some(Err(failure)) if failure.class == FailureClass::NotFound => false,
+            Some(Err(failure)) => return Next::Done(Verdict::retry("reading the class", &failure)),
+            Some(Ok(_)) => true,
+            None => false,
+        };
+        let known = self.world.namespaces.get(&name.to_owned());
+        // The label must still be the one that was read at the start of the pass, even if the watch has shown a change since.
+        let known = known.filter(|known| !known.terminating);
+        let same =
+            known.is_some_and(|known| known.uid == namespace.uid) && namespace.class.as_deref() == label;
+        if !same || class_exists || namespace.terminating {
+            // The cache is behind; the watch will enqueue this key.
+            self.world.namespaces.absorb(name.to_owned(), namespace);
+            return Next::Done(super::lagging());
+        }
+        let target = ObjectRef::namespaced(&names::binding(), name, name);
+        let delete = Action::Delete { target, uid, resource_version: Some(version.clone()) };
+        Next::Await(vec![delete], super::Stage::Namespace(Stage::Unbinding { version }))
+    }
+
+    /// Records a successful removal of the binding, without waiting for the watch. The watch may be behind, and the label may
+    /// request a class again by then.
+    fn unbound(&mut self, name: &str, version: &str, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Done)) => {
+                self.world.bindings.removed(name.to_owned(), version.parse().unwrap_or(0));
+                self.world.drift_backoff.remove(name);
+                self.annotate(name, Verdict::Converged)
+            }
+            // Another client's finalizer delays the deletion. The end of the deletion enqueues the namespace.
+            Some(Ok(Success::Object(object))) => {
+                self.world.bindings.absorb(name.to_owned(), Binding::read(&object));
+                Next::Done(Verdict::Converged)
+            }
+            Some(Err(failure)) if failure.class != FailureClass::NotFound => {
+                Next::Done(Verdict::retry("removing the binding", &failure))
+            }
+            _ => Next::Done(super::lagging()),
+        }
+    }
+
+    /// Writes the reason why the class is not applied into an annotation of the namespace, where it stays until it is
+    /// resolved. Then the pass ends.
+    fn annotate(&mut self, name: &str, verdict: Verdict) -> Next<super::Stage> {
+        let namespace =
+            self.world.namespaces.get(&name.to_owned()).filter(|namespace| !namespace.terminating);
+        let Some(namespace) = namespace else { return Next::Done(verdict) };
+        let complaint = self.world.reported_events.get(name).filter(|(uid, _)| *uid == namespace.uid);
+        let problem = complaint.map(|(_, note)| note);
+        if namespace.problem.as_ref() == problem {
+            return Next::Done(verdict);
+        }
+        let annotations = json!({ names::PROBLEM_ANNOTATION: problem });
+        let patch = Arc::new(json!({ "metadata": { "uid": namespace.uid, "annotations": annotations } }));
+        let target = ObjectRef::cluster(&names::namespace(), name);
+        let write = Action::Patch { target, subresource: None, patch };
+        Next::Await(vec![write], super::Stage::Namespace(Stage::Annotating(verdict)))
+    }
+
+    fn annotated(&mut self, name: &str, verdict: Verdict, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                let namespace = Namespace::read(&object);
+                let known = self.world.namespaces.get(&name.to_owned());
+                let is_same = known.is_some_and(|known| known.is_same(&namespace));
+                // The cache has this answer now, so the watch event will not enqueue anything. So another label must enqueue
+                // the key here.
+                if self.world.namespaces.absorb(name.to_owned(), namespace) && !is_same {
+                    self.outbox.woken.push(Key::Namespace(name.to_owned()));
+                }
+                self.world.is_annotating_refused = false;
+                Next::Done(verdict)
+            }
+            // The Event, the log and the metric report the same.
+            Some(Err(failure))
+                if matches!(failure.class, FailureClass::Forbidden | FailureClass::Invalid) =>
+            {
+                if !self.world.is_annotating_refused {
+                    self.world.is_annotating_refused = true;
+                    let advice = match failure.class {
+                        FailureClass::Forbidden => "grant the verb patch on namespaces",
+                        _ => "correct the namespace, or what refuses its changes",
+                    };
+                    let message = format!(
+                        "Namespace {name} can't be annotated ({failure}); {advice} to have there what keeps a namespace from \
+                         its class"
+                    );
+                    self.outbox.notes.push(Note::Warning { message });
+                }
+                Next::Done(verdict)
+            }
+            Some(Err(failure)) if failure.class != FailureClass::NotFound => {
+                Next::Done(Verdict::retry("annotating the namespace", &failure))
+            }
+            _ => Next::Done(super::lagging()),
+        }
+    }
+
+    fn tell_class_not_found(&mut self, name: &str, class: &str, now: Now) {
+        let label = names::CLASS_LABEL;
+        let note =
+            format!("label {label}: there is no NamespaceClass {class}; create it, or correct the label");
+        self.complain(name, reason::CLASS_NOT_FOUND, note, now);
+    }
+
+    /// Counts the namespaces whose label names a class that does not exist.
+    pub(super) fn set_unresolved(&mut self, name: &str, is_unresolved: bool) {
+        let unresolved = &mut self.world.unresolved;
+        let is_new = if is_unresolved { unresolved.insert(name.to_owned()) } else { unresolved.remove(name) };
+        if is_new {
+            self.outbox.notes.push(Note::Measured(Measure {
+                metric: names::UNRESOLVED_METRIC.into(),
+                labels: Vec::new(),
+                by: Amount::Set(unresolved.len() as u64),
+            }));
+        }
+    }
+
+    /// Reports once, in the log and as an Event, why the class of a namespace is not applied: nothing is written if nothing
+    /// has changed. The Event is in the namespace itself, where its users may read it and look for it, rather than in
+    /// `default`.
+    fn complain(&mut self, name: &str, reason: &'static str, note: String, now: Now) {
+        let Some(namespace) = self.world.namespaces.get(&name.to_owned()) else { return };
+        let complaint = (namespace.uid.clone(), note);
+        if self.world.reported_events.get(name) == Some(&complaint) {
+            return;
+        }
+        self.world.reported_events.insert(name.to_owned(), complaint.clone());
+        let (uid, note) = complaint;
+        self.outbox.notes.push(Note::Warning { message: format!("Namespace {name}: {note}") });
+        let occurrence = Occurrence {
+            regarding: ObjectRef::namespaced(&names::namespace(), name, name),
+            uid,
+            severity: Severity::Warning,
+            reason: reason.to_owned(),
+            action: "Bind",
+            note,
+        };
+        self.outbox.record(occurrence, now);
+    }
+}
+
+fn is_bound(binding: &Binding, namespace: &Namespace, class: &str) -> bool {
+    binding.class == class && binding.controller.as_ref() == Some(&namespace.uid)
+}
+
+fn doubt(name: &str, binding: &Binding, label: Option<&str>) -> Next<super::Stage> {
+    let namespace = ObjectRef::cluster(&names::namespace(), name);
+    let class = label.map(|class| ObjectRef::cluster(&names::class(), class));
+    let reads = [Some(namespace), class].into_iter().flatten();
+    let reads = reads.map(|target| Action::Get { target, metadata_only: true }).collect();
+    let (uid, version) = (binding.uid.clone(), binding.version.clone());
+    let label = label.map(str::to_owned);
+    Next::Await(reads, super::Stage::Namespace(Stage::ConfirmingDeletion { uid, version, label }))
+}
+
+fn manifest(name: &str, namespace: &Namespace, class: &str) -> Value {
+    let kind = names::binding();
+    let owner = controller_reference(&names::namespace(), name, &namespace.uid);
+    json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "metadata": {
+            "namespace": name,
+            "name": name,
+            "ownerReferences": [owner],
+        },
+        "spec": { "className": class },
+    })
+}

@@ -1,0 +1,500 @@
+//! Decides what to do about each resource of a namespace: leave, apply, remove, or report a problem.
+//!
+//! Source: NamespaceClass operator, "Declarative Pruning"; decisions on ownership in `docs/decisions`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_crds::namespaceclass::AppliedResource;
+use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::object::Kind;
+use lockstep_engine::time::Monotonic;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::drift_backoff::DriftBackoff;
+use super::names::reason::{self, Reason};
+use super::resolved_class::{ClassResource, group_of};
+use super::world::{Binding, Resolved, Resource, World};
+
+/// The owner of an existing object, from the viewpoint of a binding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ownership {
+    /// The binding owns it.
+    Owned {
+        /// Its uid.
+        uid: String,
+        /// Its resource version.
+        version: String,
+    },
+    /// It existed before the binding adopted it, and has no owner: the binding may change it, but not delete it.
+    Adopted {
+        /// Its uid.
+        uid: String,
+        /// Its resource version.
+        version: String,
+    },
+    /// It has no controller: it can be adopted.
+    Adoptable {
+        /// Its uid.
+        uid: String,
+        /// Its resource version.
+        version: String,
+    },
+    /// It is being deleted.
+    Terminating,
+    /// Another controller or another binding owns it.
+    OwnedByOther,
+}
+
+/// An existing object that has been read.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The ownership of the object, from the viewpoint of the binding.
+    pub ownership: Ownership,
+    /// Its owner, as text for messages.
+    pub owner: String,
+    /// The class that its label names.
+    pub class: Option<String>,
+    /// Whether it existed before the binding applied it.
+    pub adopted: bool,
+}
+
+/// Returns the ownership of an existing object.
+pub fn ownership(resource: &Resource, binding: &Binding) -> Ownership {
+    let (uid, version) = (resource.uid.clone(), resource.version.clone());
+    match &resource.controller {
+        Some(controller) if *controller != binding.uid => Ownership::OwnedByOther,
+        None if resource.bindings.iter().any(|other| *other != binding.uid) => Ownership::OwnedByOther,
+        _ if resource.deleting => Ownership::Terminating,
+        None if resource.bindings.is_empty() && resource.is_adopted_by(binding) => {
+            Ownership::Adopted { uid, version }
+        }
+        None if resource.bindings.is_empty() => Ownership::Adoptable { uid, version },
+        _ => Ownership::Owned { uid, version },
+    }
+}
+
+/// A problem because of which a binding is not ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConditionCause {
+    /// The condition's reason.
+    #[serde(deserialize_with = "reason::read")]
+    pub reason: Reason,
+    /// What failed, on which object, and how to fix it.
+    pub message: String,
+    /// Whether a retry may help.
+    pub retry: bool,
+}
+
+impl ConditionCause {
+    /// Returns the rank of the reason; the lowest rank becomes the condition's reason. Problems that people must fix come
+    /// first, then problems that may be temporary, then repeated drift and deletions in progress.
+    pub fn rank(&self) -> usize {
+        const ORDER: [&str; 8] = [
+            reason::INVALID_RESOURCES,
+            reason::OWNERSHIP_CONFLICT,
+            reason::FORBIDDEN,
+            reason::REJECTED,
+            reason::APPLY_FAILED,
+            reason::PRUNE_FAILED,
+            reason::CONTESTED,
+            reason::WAITING_FOR_DELETION,
+        ];
+        ORDER.iter().position(|reason| *reason == self.reason).unwrap_or(ORDER.len())
+    }
+
+    /// Returns whether users must correct it or finish it. The administrator of the operator must grant missing permissions.
+    pub fn is_users(&self) -> bool {
+        matches!(
+            self.reason,
+            reason::INVALID_RESOURCES
+                | reason::OWNERSHIP_CONFLICT
+                | reason::REJECTED
+                | reason::CONTESTED
+                | reason::WAITING_FOR_DELETION
+        )
+    }
+
+    /// An action failed. `passing` is the reason if the failure may be temporary.
+    pub fn failed(what: &str, passing: Reason, failure: &Failure) -> Self {
+        let (reason, remedy) = match failure.class {
+            Class::Forbidden => (
+                reason::FORBIDDEN,
+                "; if the operator lacks the permission, grant it (chart value namespaceclass.rbac.rules)",
+            ),
+            Class::Invalid => (reason::REJECTED, "; correct the resource in the class"),
+            Class::NotFound
+            | Class::AlreadyExists
+            | Class::Conflict
+            | Class::Gone
+            | Class::Throttled
+            | Class::Unavailable
+            | Class::Unknown => (passing, ""),
+        };
+        Self { reason, message: format!("{what}: {failure}{remedy}"), retry: true }
+    }
+
+    /// A change of an existing object failed. Some fields can't be changed once they are set.
+    pub(super) fn change_failed(what: &str, failure: &Failure) -> Self {
+        let mut trouble = Self::failed(what, reason::APPLY_FAILED, failure);
+        if failure.class == Class::Invalid {
+            trouble.message.push_str(
+                ", or, if a field can't be changed in an object that exists, delete the object: it is created anew",
+            );
+        }
+        trouble
+    }
+
+    pub(super) fn contested(what: &str) -> Self {
+        let message = format!(
+            "{what}: somebody keeps changing or removing it; stop them, or take out of the class what they change \
+             (metadata.managedFields names the writers)"
+        );
+        Self { reason: reason::CONTESTED, message, retry: false }
+    }
+
+    pub(super) fn kept(what: &str) -> Self {
+        let message =
+            format!("{what} is no longer in the class, but stays until the mistakes in that are mended");
+        Self { reason: reason::INVALID_RESOURCES, message, retry: false }
+    }
+
+    pub(super) fn waiting(what: &str) -> Self {
+        let message = format!("{what} is being deleted; waiting until it is gone");
+        Self { reason: reason::WAITING_FOR_DELETION, message, retry: true }
+    }
+
+    pub(super) fn conflict(what: &str, owner: &str) -> Self {
+        let message = format!(
+            "{what} exists and belongs to {owner}; rename it in the class, or remove the other owner's object"
+        );
+        Self { reason: reason::OWNERSHIP_CONFLICT, message, retry: true }
+    }
+}
+
+/// An apply and its preconditions.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Apply {
+    /// The entry to apply.
+    pub entry: Arc<ClassResource>,
+    /// The uid that the object must have, if it exists.
+    pub uid: Option<String>,
+    /// The resource version that it must have, if it isn't ours yet.
+    pub version: Option<String>,
+    /// Whether it repairs a resource that the status lists as applied already. The results of other entries do not affect
+    /// this.
+    pub drift_backoff: bool,
+    /// Whether the object existed before the binding applied it.
+    pub adopted: bool,
+}
+
+/// A removal whose preconditions ensure that the object is ours: the object is deleted, or loses our labels and annotations.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Removal {
+    /// The resource, as a status lists it.
+    pub resource: AppliedResource,
+    /// Its kind.
+    pub kind: Arc<Kind>,
+    /// Its uid.
+    pub uid: String,
+    /// The resource version in which it was seen to be ours.
+    pub version: String,
+    /// Whether it existed before, so that it is not deleted.
+    pub keeps: bool,
+}
+
+/// One pass over the resources of a namespace, carried from stage to stage.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Work {
+    /// The binding as last read or written.
+    pub binding: Binding,
+    /// The resolved resources of the class.
+    pub resolved: Resolved,
+    /// Entries whose objects must be read first.
+    pub survey: Vec<Arc<ClassResource>>,
+    /// Resources that are ours according to the status or the watch, and that no class entry names any more.
+    pub stale: Vec<AppliedResource>,
+    /// The entries to apply.
+    pub applies: Vec<Apply>,
+    /// The resources to remove.
+    pub removals: Vec<Removal>,
+    /// The resources that the status will list as applied.
+    pub listed: BTreeSet<AppliedResource>,
+    /// The resources that it will list as pending: it is not known whether they exist.
+    pub pending: BTreeSet<AppliedResource>,
+    /// The problems because of which the binding is not ready.
+    pub causes: Vec<ConditionCause>,
+    /// When to reconcile again although nothing is wrong.
+    pub recheck: Option<Duration>,
+    /// The titles of the objects that existed before they were applied. `None` while that is unknown for an entry.
+    pub adopted: Option<BTreeSet<String>>,
+}
+
+/// Returns the title of an entry for messages.
+pub fn title(entry: &ClassResource) -> String {
+    format!("spec.resources[{}]: {} {}", entry.index, entry.kind.kind, entry.name)
+}
+
+impl Work {
+    /// Compares the desired resources with the known ones. The watches of all kinds must be settled.
+    pub fn plan(namespace: &str, binding: &Binding, resolved: &Resolved, world: &World) -> Self {
+        let content = &resolved.content;
+        let is_named = |resource: &AppliedResource| {
+            let group = group_of(&resource.api_version).to_owned();
+            content.named.contains(&(group, resource.kind.clone(), resource.name.clone()))
+        };
+        let remembered: BTreeSet<AppliedResource> = binding.status.remembered().cloned().collect();
+        let (named, mut stale): (Vec<_>, Vec<_>) = remembered.into_iter().partition(is_named);
+        // Objects of applies that another leader sent, or this one before a crash, and whose results it did not see.
+        for (kind, name, resource) in world.resources_in(namespace) {
+            let left = AppliedResource { api_version: kind.api_version(), kind: kind.kind.clone(), name };
+            let is_ours =
+                matches!(ownership(resource, binding), Ownership::Owned { .. } | Ownership::Adopted { .. })
+                    && resource.is_applied();
+            if is_ours && !is_named(&left) && !stale.contains(&left) {
+                stale.push(left);
+            }
+        }
+        let mut work = Self {
+            binding: binding.clone(),
+            resolved: resolved.clone(),
+            survey: Vec::new(),
+            stale,
+            applies: Vec::new(),
+            removals: Vec::new(),
+            listed: BTreeSet::new(),
+            pending: BTreeSet::new(),
+            causes: Vec::new(),
+            recheck: None,
+            adopted: Some(BTreeSet::new()),
+        };
+        for problem in &content.problems {
+            let message = format!("spec.resources[{}]: {}", problem.index, problem.message);
+            let reason = reason::INVALID_RESOURCES;
+            work.causes.push(ConditionCause { reason, message, retry: false });
+        }
+        for entry in &content.entries {
+            work.plan_entry(namespace, entry, world);
+        }
+        // A resource that was applied once and whose entry now has a mistake is not removed, and stays listed.
+        let valid: BTreeSet<_> = content.entries.iter().map(|entry| entry.id()).collect();
+        for resource in named {
+            let group = group_of(&resource.api_version).to_owned();
+            if !valid.contains(&(group, resource.kind.clone(), resource.name.clone())) {
+                work.keep(resource);
+            }
+        }
+        work
+    }
+
+    fn plan_entry(&mut self, namespace: &str, entry: &Arc<ClassResource>, world: &World) {
+        let Some(resources) = world.resources.get(&entry.kind) else { return };
+        if let Some(failure) = &resources.refused {
+            let what = format!("{}: watching the kind", title(entry));
+            self.keep_if_listed(entry);
+            self.causes.push(ConditionCause {
+                retry: false,
+                ..ConditionCause::failed(&what, reason::APPLY_FAILED, failure)
+            });
+            return;
+        }
+        let key = (namespace.to_owned(), entry.name.clone());
+        let Some(resource) = resources.cache.get(&key) else {
+            self.survey.push(Arc::clone(entry));
+            return;
+        };
+        let adopted = resource.is_adopted_by(&self.binding);
+        let is_kept = adopted && entry.keeps_adopted;
+        match ownership(resource, &self.binding) {
+            // Every binding has another uid. So the owner reference is not among the fields that are compared.
+            Ownership::Owned { .. }
+                if resource.controller.is_some() && !is_kept && resource.is_intact(entry) =>
+            {
+                self.is_applied(entry, adopted);
+            }
+            Ownership::Adopted { .. } if is_kept && resource.is_intact(entry) => {
+                self.is_applied(entry, adopted);
+            }
+            Ownership::Owned { uid, .. } | Ownership::Adopted { uid, .. } => {
+                self.applies.push(self.apply(entry, Some(uid), None, adopted));
+            }
+            Ownership::Adoptable { .. } | Ownership::Terminating | Ownership::OwnedByOther => {
+                self.survey.push(Arc::clone(entry));
+            }
+        }
+    }
+
+    /// Records that an entry's object exists. If it existed before it was applied, that is recorded too.
+    pub fn is_applied(&mut self, entry: &ClassResource, adopted: bool) {
+        self.listed.insert(entry.applied());
+        if let Some(known) = self.adopted.as_mut().filter(|_| adopted) {
+            let end =
+                if entry.keeps_adopted { "it stays" } else { "it is deleted, as its adoption-policy says" };
+            let (kind, name) = (&entry.kind.kind, &entry.name);
+            known.insert(format!(
+                "{kind} {name:?} existed before, and was taken over: {end} when the class lets go of it"
+            ));
+        }
+    }
+
+    fn apply(
+        &self,
+        entry: &Arc<ClassResource>,
+        uid: Option<String>,
+        version: Option<String>,
+        adopted: bool,
+    ) -> Apply {
+        let drift_backoff = self.binding.has_applied(&self.resolved)
+            && self.binding.status.applied_resources.contains(&entry.applied());
+        Apply { entry: Arc::clone(entry), uid, version, drift_backoff, adopted }
+    }
+
+    /// Postpones the repairs whose backoff has not passed yet.
+    pub fn postpone(&mut self, drift_backoff: &DriftBackoff, now: Monotonic) {
+        for apply in std::mem::take(&mut self.applies) {
+            match drift_backoff.wait(&apply.entry, now).filter(|_| apply.drift_backoff) {
+                Some(wait) => {
+                    self.is_applied(&apply.entry, apply.adopted);
+                    self.recheck_within(wait);
+                }
+                None => self.applies.push(apply),
+            }
+        }
+    }
+
+    /// Ensures that the next reconcile happens within this time.
+    pub fn recheck_within(&mut self, wait: Duration) {
+        self.recheck = Some(self.recheck.map_or(wait, |recheck| recheck.min(wait)));
+    }
+
+    /// Continues with an entry whose object has been read.
+    pub fn surveyed(&mut self, entry: &Arc<ClassResource>, found: Option<Found>) {
+        let Some(found) = found else { return self.applies.push(self.apply(entry, None, None, false)) };
+        match found.ownership {
+            Ownership::Owned { uid, .. } | Ownership::Adopted { uid, .. } => {
+                self.applies.push(self.apply(entry, Some(uid), None, found.adopted));
+            }
+            Ownership::Adoptable { uid, version } => {
+                self.applies.push(self.apply(entry, Some(uid), Some(version), found.adopted));
+            }
+            Ownership::Terminating => {
+                self.keep_if_listed(entry);
+                self.causes.push(ConditionCause::waiting(&title(entry)));
+            }
+            Ownership::OwnedByOther => {
+                self.causes.push(ConditionCause::conflict(&title(entry), &found.owner));
+            }
+        }
+    }
+
+    /// Continues with a listed resource that no entry names and that has been read.
+    pub fn surveyed_stale(&mut self, resource: AppliedResource, kind: &Arc<Kind>, found: Option<Found>) {
+        // It is gone. So there is nothing to remove or to list.
+        let Some(found) = found else { return };
+        let what = format!("{} {}", resource.kind, resource.name);
+        match found.ownership {
+            // The entry that named it may be the one with the mistake.
+            Ownership::Owned { .. } | Ownership::Adopted { .. }
+                if self.has_mistakes() && found.class.as_ref() == Some(&self.binding.class) =>
+            {
+                self.causes.push(ConditionCause::kept(&what));
+                self.listed.insert(resource);
+            }
+            Ownership::Owned { uid, version } => {
+                self.removals.push(Removal { resource, kind: Arc::clone(kind), uid, version, keeps: false });
+            }
+            Ownership::Adopted { uid, version } => {
+                self.removals.push(Removal { resource, kind: Arc::clone(kind), uid, version, keeps: true });
+            }
+            Ownership::Terminating => {
+                self.causes.push(ConditionCause::waiting(&what));
+                self.listed.insert(resource);
+            }
+            // It is no longer ours. So it is neither removed nor listed.
+            Ownership::Adoptable { .. } | Ownership::OwnedByOther => {}
+        }
+    }
+
+    fn has_mistakes(&self) -> bool {
+        !self.resolved.content.problems.is_empty()
+    }
+
+    /// Keeps an entry in the status list if it is listed there, although its object is unknown and not changed now.
+    pub fn keep_if_listed(&mut self, entry: &ClassResource) {
+        self.adopted = None;
+        let applied = entry.applied();
+        if self.binding.status.remembered().any(|known| *known == applied) {
+            self.keep(applied);
+        }
+    }
+
+    /// Keeps a resource in the list that contains it. If only the watch has shown it, it exists and is listed as applied.
+    pub fn keep(&mut self, resource: AppliedResource) {
+        let status = &self.binding.status;
+        let is_applied = status.applied_resources.contains(&resource);
+        let is_pending = !is_applied && status.pending_resources.contains(&resource);
+        let list = if is_pending { &mut self.pending } else { &mut self.listed };
+        list.insert(resource);
+    }
+
+    /// Returns everything that may exist once the writes have begun, beyond the resources listed as applied.
+    pub fn pending_ahead(&self) -> BTreeSet<AppliedResource> {
+        let status = &self.binding.status;
+        let applies = self.applies.iter().map(|apply| apply.entry.applied());
+        let known = status.pending_resources.iter().cloned();
+        applies.chain(known).filter(|resource| !status.applied_resources.contains(resource)).collect()
+    }
+
+    /// Returns whether the status must be written before anything else. This lists every object before it is created. It also
+    /// ensures, before anything is created or removed, that the binding still is the one that this plan was made from. That
+    /// applies to resources that were created before, too. A stale view may show a resource as deleted by a user that another
+    /// leader has pruned since; if it is created again, it must be listed.
+    pub fn needs_fence(&self) -> bool {
+        let status = &self.binding.status;
+        let is_listed = |entry: &ClassResource| status.remembered().any(|known| *known == entry.applied());
+        let creates = |apply: &Apply| apply.uid.is_none() || !is_listed(&apply.entry);
+        !self.removals.is_empty() || self.applies.iter().any(creates)
+    }
+}
+
+/// Returns the owner of an object, as text for messages.
+pub fn owner_title(object: &Value) -> String {
+    let owners = object["metadata"]["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
+    let owner = owners.iter().find(|owner| owner["controller"] == true).or(owners.first());
+    owner.map_or_else(
+        || "nobody".to_owned(),
+        |owner| {
+            let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
+            format!("{} {}", text("kind"), text("name"))
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::resolved_class;
+    use super::*;
+
+    #[test]
+    fn what_was_deleted_is_created_again_only_if_the_binding_has_not_changed() {
+        let mut world = World::default();
+        world.kinds.learn("v1", vec![Kind::known("", "v1", "ConfigMap", "configmaps", true)]);
+        let resource = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } });
+        let content = Arc::new(resolved_class::resolve("web", &[resource], &world.kinds));
+        let entry = Arc::clone(&content.entries[0]);
+        let resolved = Resolved { uid: "class".to_owned(), generation: 1, content };
+        let listed = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "a" }]);
+        let binding = json!({ "metadata": { "uid": "binding" }, "status": { "appliedResources": listed } });
+        let mut work = Work::plan("team", &Binding::read(&binding), &resolved, &world);
+        let ours = Ownership::Owned { uid: "a".to_owned(), version: "1".to_owned() };
+        let found = Found { ownership: ours, owner: String::new(), class: None, adopted: false };
+        work.surveyed(&entry, Some(found));
+        assert!(!work.needs_fence(), "to change what is there, its uid is proof enough");
+        work.surveyed(&entry, None);
+        assert!(work.needs_fence());
+    }
+}

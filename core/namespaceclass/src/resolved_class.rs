@@ -1,0 +1,445 @@
+//! Resolves the resources of a class: which of them can be applied, and what exactly is applied.
+//!
+//! Source: NamespaceClass operator, stories 1 and 2; decisions on malformed classes in `docs/decisions`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_crds::namespaceclass::{AppliedResource, GROUP};
+use lockstep_engine::digest::digest;
+use lockstep_engine::object::{Kind, metadata};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::names::{self, ADOPTED_ANNOTATION, ADOPTION_POLICY_ANNOTATION, CLASS_LABEL, CONTENT_ANNOTATION};
+use super::world::{Binding, Kinds};
+
+/// Identifies a resource within a namespace, whatever version of its API is used: group, kind, name.
+pub type ResourceId = (String, String, String);
+
+/// One resource of a class that can be applied.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassResource {
+    /// Its index in `spec.resources`.
+    pub index: usize,
+    /// Its kind.
+    pub kind: Arc<Kind>,
+    /// Its name.
+    pub name: String,
+    /// Whether an adopted object stays when the class no longer lists it.
+    pub keeps_adopted: bool,
+    /// Everything that is applied, except the fields that differ between namespaces.
+    template: Value,
+    /// The value of the content annotation: two entries with equal values have equal content.
+    #[serde(rename = "namespaceclass.akuity.io/content")]
+    pub content: String,
+}
+
+impl ClassResource {
+    /// Returns the resource in the form that a status lists.
+    pub fn applied(&self) -> AppliedResource {
+        AppliedResource {
+            api_version: self.kind.api_version(),
+            kind: self.kind.kind.clone(),
+            name: self.name.clone(),
+        }
+    }
+
+    /// Returns the identity of the resource, whatever the version.
+    pub fn id(&self) -> ResourceId {
+        (self.kind.group.clone(), self.kind.kind.clone(), self.name.clone())
+    }
+
+    /// Returns whether both are of one kind, whatever the version.
+    pub fn has_kind_of(&self, other: &Self) -> bool {
+        (&self.kind.group, &self.kind.kind) == (&other.kind.group, &other.kind.kind)
+    }
+
+    /// Returns the manifest for the namespace of a binding, which becomes the resource's controller. An object that existed
+    /// before and is to be kept has no owner, or the garbage collector would remove it with the binding.
+    pub fn manifest(&self, namespace: &str, binding: &Binding, adopted: bool) -> Value {
+        let mut manifest = self.template.clone();
+        manifest["metadata"]["namespace"] = json!(namespace);
+        if adopted {
+            manifest["metadata"]["annotations"][ADOPTED_ANNOTATION] = json!(binding.uid);
+        }
+        if !adopted || !self.keeps_adopted {
+            manifest["metadata"]["ownerReferences"] = json!([binding.owner_reference(namespace)]);
+        }
+        manifest
+    }
+
+    /// Returns the fields of the template, to compare them with the owned fields.
+    pub fn template(&self) -> &Value {
+        &self.template
+    }
+}
+
+/// One resource of a class that can't be applied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// Its index in `spec.resources`.
+    pub index: usize,
+    /// What is wrong and how to fix it.
+    pub message: String,
+    /// Whether the kind may appear later without a change of the class.
+    pub may_pass: bool,
+}
+
+/// The resolved resources of a class.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Content {
+    /// The resources that can be applied, in the order of the class.
+    pub entries: Vec<Arc<ClassResource>>,
+    /// The resources that can't be applied.
+    pub problems: Vec<Problem>,
+    /// Every resource that the class names, even if it can't be applied: none of these is ever pruned.
+    pub named: BTreeSet<ResourceId>,
+}
+
+/// Returns the API versions that must be discovered before [`resolve`] can decide.
+pub fn unknown_api_versions(resources: &[Value], kinds: &Kinds) -> BTreeSet<String> {
+    let named = resources.iter().filter_map(|resource| {
+        let (api_version, kind) = (resource["apiVersion"].as_str()?, resource["kind"].as_str()?);
+        let unknown = is_api_version(api_version) && kinds.find(api_version, kind).is_none();
+        unknown.then(|| api_version.to_owned())
+    });
+    named.collect()
+}
+
+/// Validates every resource of a class.
+pub fn resolve(class: &str, resources: &[Value], kinds: &Kinds) -> Content {
+    let mut content = Content::default();
+    let mut first: BTreeMap<ResourceId, usize> = BTreeMap::new();
+    for (index, resource) in resources.iter().enumerate() {
+        if let Some(id) = named(resource) {
+            content.named.insert(id);
+        }
+        match judge(class, index, resource, kinds, &first) {
+            Ok(entry) => {
+                first.insert(entry.id(), index);
+                content.entries.push(Arc::new(entry));
+            }
+            Err(problem) => content.problems.push(problem),
+        }
+    }
+    content
+}
+
+fn named(resource: &Value) -> Option<ResourceId> {
+    let (api_version, kind) = (resource["apiVersion"].as_str()?, resource["kind"].as_str()?);
+    Some((
+        group_of(api_version).to_owned(),
+        kind.to_owned(),
+        resource["metadata"]["name"].as_str()?.to_owned(),
+    ))
+}
+
+/// Returns whether this can be discovered: a version, or a group and a version.
+fn is_api_version(text: &str) -> bool {
+    let mut parts = text.split('/');
+    let first = parts.next().is_some_and(|part| !part.is_empty());
+    first && parts.next().is_none_or(|part| !part.is_empty()) && parts.next().is_none()
+}
+
+/// Returns the group of an API version: `apps` of `apps/v1`, an empty string of `v1`.
+pub fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+fn judge(
+    class: &str,
+    index: usize,
+    resource: &Value,
+    kinds: &Kinds,
+    first: &BTreeMap<ResourceId, usize>,
+) -> Result<ClassResource, Problem> {
+    let problem = |message: String| Problem { index, message, may_pass: false };
+    let (Some(api_version), Some(kind)) = (text(&resource["apiVersion"]), text(&resource["kind"])) else {
+        return Err(problem("has no apiVersion or no kind; write both".to_owned()));
+    };
+    let metadata = &resource["metadata"];
+    let Some(name) = text(&metadata["name"]) else {
+        return Err(problem(format!("{kind} has no name; set metadata.name (generateName can't be used)")));
+    };
+    if let Some(namespace) = text(&metadata["namespace"]) {
+        return Err(problem(format!(
+            "{kind} {name} names the namespace {namespace}; remove metadata.namespace, because each resource is \
+             created in every namespace of the class"
+        )));
+    }
+    let policy = &metadata["annotations"][ADOPTION_POLICY_ANNOTATION];
+    let keeps_adopted = match policy.as_str() {
+        Some("Delete") => false,
+        Some("Keep") => true,
+        None if policy.is_null() => true,
+        _ => {
+            return Err(problem(format!(
+                "{kind} {name}: the annotation {ADOPTION_POLICY_ANNOTATION} is {policy}; write Keep or Delete"
+            )));
+        }
+    };
+    if !is_api_version(api_version) {
+        return Err(problem(format!(
+            "{kind} {name}: {api_version:?} is no apiVersion; write a version, or group/version"
+        )));
+    }
+    let Some(found) = kinds.find(api_version, kind) else {
+        if let Some(failure) = kinds.failure(api_version) {
+            let message = format!(
+                "{kind} {name}: the API server could not be asked for the kinds of {api_version} ({failure}); it is \
+                 asked again"
+            );
+            return Err(Problem { index, message, may_pass: true });
+        }
+        let message = format!(
+            "{kind} {name}: the cluster serves no kind {kind} in {api_version}; correct it, or install the CRD that \
+             defines it"
+        );
+        return Err(Problem { index, message, may_pass: true });
+    };
+    if is_own(&found) {
+        return Err(problem(format!("{kind} {name} belongs to this operator itself; remove it")));
+    }
+    if !found.namespaced {
+        return Err(problem(format!(
+            "{kind} {name} is cluster-scoped; a class holds only namespaced kinds: remove it and create it once, \
+             outside of the class"
+        )));
+    }
+    let entry = ClassResource { keeps_adopted, ..entry(class, index, resource, found, name) };
+    if let Some(earlier) = first.get(&entry.id()) {
+        return Err(problem(format!(
+            "{kind} {name} stands at spec.resources[{earlier}] already; remove one of the two"
+        )));
+    }
+    Ok(entry)
+}
+
+fn is_own(kind: &Kind) -> bool {
+    kind.group == GROUP
+}
+
+/// Returns whether a class may contain the kind. Any client may have written the list of applied resources in a status. It
+/// must not start a watch that replaces one of the operator's own.
+pub fn may_be_held(kind: &Kind) -> bool {
+    kind.namespaced && !is_own(kind)
+}
+
+fn text(value: &Value) -> Option<&str> {
+    value.as_str().filter(|text| !text.is_empty())
+}
+
+/// The metadata fields that users may set for an object in a class. The server or the operator sets the others.
+const METADATA: [&str; 4] = ["name", "labels", "annotations", "finalizers"];
+
+/// Returns the content marks of all resources of a class, even of those that can't be applied; none if the object is no
+/// class.
+pub fn marks(object: &Value) -> Vec<String> {
+    if object["kind"] != names::class().kind {
+        return Vec::new();
+    }
+    let resources = object["spec"]["resources"].as_array().into_iter().flatten();
+    resources.map(|resource| digest(&template(metadata(object, "name"), resource))).collect()
+}
+
+fn entry(class: &str, index: usize, resource: &Value, kind: Arc<Kind>, name: &str) -> ClassResource {
+    let mut template = template(class, resource);
+    let content = digest(&template);
+    template["metadata"]["annotations"][CONTENT_ANNOTATION] = json!(content);
+    ClassResource { index, kind, name: name.to_owned(), keeps_adopted: true, template, content }
+}
+
+/// Returns everything that is applied of a resource, except the content mark and the fields that differ between namespaces.
+fn template(class: &str, resource: &Value) -> Value {
+    let mut fields: Map<String, Value> = resource.as_object().cloned().unwrap_or_default();
+    fields.remove("status");
+    let mut metadata = Map::new();
+    for field in METADATA {
+        if let Some(value) = resource["metadata"].get(field) {
+            metadata.insert(field.to_owned(), value.clone());
+        }
+    }
+    for field in ["labels", "annotations"] {
+        if !metadata.get(field).is_some_and(Value::is_object) {
+            metadata.insert(field.to_owned(), json!({}));
+        }
+    }
+    if let Some(annotations) = metadata["annotations"].as_object_mut() {
+        annotations.remove(ADOPTED_ANNOTATION);
+    }
+    metadata["labels"][CLASS_LABEL] = json!(class);
+    fields.insert("metadata".to_owned(), Value::Object(metadata));
+    if (text(&resource["apiVersion"]), text(&resource["kind"])) == (Some("v1"), Some("Secret")) {
+        encode_texts(&mut fields);
+    }
+    Value::Object(fields)
+}
+
+/// Moves `stringData` of a Secret into `data`, as the API server does. An applier of `stringData` owns a field by that name,
+/// which is never stored, and none of the resulting data. A key that is removed from the class would stay, and an edit by
+/// another client would not be detected. Values that the server does not accept are left for it to refuse.
+fn encode_texts(secret: &mut Map<String, Value>) {
+    let Some(Value::Object(texts)) = secret.get("stringData").cloned() else { return };
+    let data = secret.entry("data").or_insert(Value::Null);
+    if data.is_null() {
+        *data = json!({});
+    }
+    let Some(data) = data.as_object_mut() else { return };
+    let mut refused = Map::new();
+    for (key, text) in texts {
+        match text {
+            Value::String(text) => data.insert(key, json!(STANDARD.encode(text))),
+            other => refused.insert(key, other),
+        };
+    }
+    if refused.is_empty() {
+        secret.remove("stringData");
+    } else {
+        secret.insert("stringData".to_owned(), Value::Object(refused));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstep_engine::object::Kind;
+
+    use super::*;
+
+    fn kinds() -> Kinds {
+        let mut kinds = Kinds::default();
+        kinds.learn(
+            "v1",
+            vec![
+                Kind::known("", "v1", "ConfigMap", "configmaps", true),
+                Kind::known("", "v1", "Namespace", "namespaces", false),
+            ],
+        );
+        kinds.learn(
+            "namespaceclass.akuity.io/v1alpha1",
+            vec![Kind::known(GROUP, "v1alpha1", "NamespaceClass", "namespaceclasses", false)],
+        );
+        kinds
+    }
+
+    fn config_map(name: &str) -> Value {
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "a": "1" } })
+    }
+
+    fn content(resources: &[Value]) -> Content {
+        resolve("web", resources, &kinds())
+    }
+
+    #[test]
+    fn every_mistake_is_named_with_its_index_and_remedy_and_the_rest_applies() {
+        let resources = [
+            config_map("good"),
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "other" } }),
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "namespace": "other" } }),
+            json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "w" } }),
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "generateName": "a-" } }),
+            config_map("good"),
+            json!({ "kind": "ConfigMap" }),
+            json!("no object"),
+            json!({ "apiVersion": "namespaceclass.akuity.io/v1alpha1", "kind": "NamespaceClass", "metadata": { "name": "x" } }),
+        ];
+        let content = content(&resources);
+        let valid: Vec<usize> = content.entries.iter().map(|entry| entry.index).collect();
+        assert_eq!(valid, [0]);
+        let problems: Vec<String> = content
+            .problems
+            .iter()
+            .map(|problem| {
+                format!("[{}] {} (may pass: {})", problem.index, problem.message, problem.may_pass)
+            })
+            .collect();
+        insta::assert_snapshot!(problems.join("\n"));
+    }
+
+    #[test]
+    fn the_template_holds_what_users_may_say_and_our_marks() {
+        let mut resource = config_map("a");
+        resource["metadata"]["uid"] = json!("stolen");
+        resource["metadata"]["ownerReferences"] = json!([{ "uid": "x" }]);
+        resource["metadata"]["labels"] = json!({ "app": "web" });
+        resource["status"] = json!({ "claimed": true });
+        let content = content(&[resource]);
+        insta::assert_json_snapshot!(content.entries[0].template());
+    }
+
+    /// What is applied of a Secret, except the fields that identify it.
+    fn template_of_secret(fields: &Value) -> Value {
+        let mut secret = fields.clone();
+        (secret["apiVersion"], secret["kind"]) = (json!("v1"), json!("Secret"));
+        let mut template = template("web", &secret);
+        let others = template.as_object_mut().expect("an object");
+        others.retain(|field, _| !matches!(field.as_str(), "apiVersion" | "kind" | "metadata"));
+        template
+    }
+
+    #[test]
+    fn texts_of_a_secret_are_applied_as_the_data_that_they_become() {
+        let both = json!({ "stringData": { "pin": "4711", "key": "new" }, "data": { "key": "b2xk", "other": "eA==" } });
+        let data = json!({ "data": { "pin": "NDcxMQ==", "key": "bmV3", "other": "eA==" } });
+        assert_eq!(template_of_secret(&both), data);
+        let alone = json!({ "stringData": { "empty": "" }, "data": null, "type": "Opaque" });
+        assert_eq!(template_of_secret(&alone), json!({ "data": { "empty": "" }, "type": "Opaque" }));
+    }
+
+    #[test]
+    fn what_is_no_text_of_a_secret_is_left_for_the_server_to_refuse() {
+        let mixed = json!({ "stringData": { "pin": 4711, "key": "new" }, "data": { "pin": "eA==" } });
+        let left = json!({ "stringData": { "pin": 4711 }, "data": { "pin": "eA==", "key": "bmV3" } });
+        assert_eq!(template_of_secret(&mixed), left);
+        for odd in [
+            json!({ "stringData": ["new"] }),
+            json!({ "stringData": null }),
+            json!({ "stringData": { "key": "new" }, "data": "none" }),
+        ] {
+            assert_eq!(template_of_secret(&odd), odd);
+        }
+    }
+
+    #[test]
+    fn only_secrets_of_the_core_group_have_texts() {
+        for (api_version, kind) in [("example.com/v1", "Secret"), ("v1", "ConfigMap")] {
+            let other = json!({ "apiVersion": api_version, "kind": kind, "stringData": { "a": "b" } });
+            assert_eq!(template("web", &other)["stringData"], other["stringData"]);
+        }
+    }
+
+    #[test]
+    fn the_content_mark_changes_with_the_content_and_the_class_only() {
+        let mark =
+            |class: &str, resource: Value| resolve(class, &[resource], &kinds()).entries[0].content.clone();
+        let mut other = config_map("a");
+        other["data"]["a"] = json!("2");
+        assert_eq!(mark("web", config_map("a")), mark("web", config_map("a")));
+        assert_ne!(mark("web", config_map("a")), mark("web", other));
+        assert_ne!(mark("web", config_map("a")), mark("batch", config_map("a")));
+    }
+
+    #[test]
+    fn a_digest_does_not_depend_on_the_order_of_fields() {
+        let one: Value = serde_json::from_str(r#"{"a":{"x":1,"y":[2]},"b":null}"#).expect("JSON");
+        let two: Value = serde_json::from_str(r#"{"b":null,"a":{"y":[2],"x":1}}"#).expect("JSON");
+        assert_eq!(digest(&one), digest(&two));
+        assert_ne!(digest(&json!({ "a": "b" })), digest(&json!(["a", "b"])));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_resources_are_judged_without_panic_and_none_is_lost(
+            texts in proptest::collection::vec("[ -~]{0,40}", 0..8)
+        ) {
+            let resources: Vec<Value> = texts
+                .iter()
+                .map(|text| serde_json::from_str(text).unwrap_or_else(|_| json!({ "kind": text, "apiVersion": "v1" })))
+                .collect();
+            let content = resolve("web", &resources, &kinds());
+            proptest::prop_assert_eq!(content.entries.len() + content.problems.len(), resources.len());
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The status of classes and bindings, and the events that report the same.
+//!
+//! Source: NamespaceClass operator, "Status Tracking"; the conditions are ours.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassStatus};
+use lockstep_engine::action::{Class as FailureClass, Failure};
+use lockstep_engine::conditions::{self, Finding, Status};
+use lockstep_engine::machine::Note;
+use lockstep_engine::object::ObjectRef;
+use lockstep_engine::recorder::{Occurrence, Severity};
+use lockstep_engine::time::Now;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Controller;
+use super::names::{OBJECTS_ADOPTED, READY, VALID, reason};
+use super::plan::Work;
+use super::resolved_class::Content;
+use super::world::{Binding, Class, Resolved};
+
+/// Returns the status of a class, and its condition if that changed.
+pub(super) fn of_class(
+    class: &Class,
+    content: &Content,
+    now: Now,
+) -> (NamespaceClassStatus, Option<Condition>) {
+    let valid = content.entries.len();
+    let (status, reason, message) = if content.problems.is_empty() {
+        (Status::True, reason::ALL_RESOURCES_VALID, format!("{} can be applied", count(valid, "resource")))
+    } else {
+        let problems = content
+            .problems
+            .iter()
+            .map(|problem| format!("spec.resources[{}]: {}", problem.index, problem.message));
+        (Status::False, reason::INVALID_RESOURCES, problems.collect::<Vec<_>>().join("; "))
+    };
+    let mut wanted = class.status.clone();
+    wanted.observed_generation = class.generation;
+    wanted.resource_count = i64::try_from(valid).unwrap_or(i64::MAX);
+    let finding = Finding { condition: VALID, status, reason, message };
+    let changed = conditions::set(&mut wanted.conditions, finding, class.generation, now);
+    (wanted, changed)
+}
+
+/// Returns the status of a binding before its resources are changed. It lists every object before the object exists, so that
+/// after a crash no object is unlisted.
+pub(super) fn before_writing(work: &Work, now: Now) -> (NamespaceClassBindingStatus, Option<Condition>) {
+    let Work { binding, resolved, .. } = work;
+    let mut wanted = binding.status.clone();
+    wanted.observed_generation = binding.generation;
+    wanted.pending_resources = work.pending_ahead().into_iter().collect();
+    // A further attempt at the same goal changes no condition until it has ended. The repair of applied resources changes
+    // none either.
+    let is_told = wanted.conditions.iter().any(|c| c.type_ == READY && c.status == Status::False.as_str());
+    let drift_backoff = wanted.pending_resources == binding.status.pending_resources;
+    if binding.has_applied(resolved) && (is_told || drift_backoff) {
+        return (wanted, None);
+    }
+    let message = format!("bringing the namespace to {}", class_title(&binding.class, resolved));
+    let finding = Finding { condition: READY, status: Status::False, reason: reason::APPLYING, message };
+    let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
+    (wanted, changed)
+}
+
+/// Returns the status of a binding after a pass over its resources.
+pub(super) fn after_pass(work: &Work, now: Now) -> (NamespaceClassBindingStatus, Vec<Condition>) {
+    let Work { binding, resolved, listed, pending, causes, adopted, .. } = work;
+    let mut wanted = binding.status.clone();
+    wanted.observed_generation = binding.generation;
+    wanted.observed_class_name.clone_from(&binding.class);
+    wanted.observed_class_uid.clone_from(&resolved.uid);
+    wanted.observed_class_generation = resolved.generation;
+    let applied = listed.len();
+    wanted.applied_resources = listed.iter().cloned().collect();
+    wanted.pending_resources = pending.difference(listed).cloned().collect();
+    let finding = match causes.iter().min_by_key(|trouble| trouble.rank()) {
+        None => Finding {
+            condition: READY,
+            status: Status::True,
+            reason: reason::RESOURCES_APPLIED,
+            message: format!(
+                "{} of {} applied",
+                count(applied, "resource"),
+                class_title(&binding.class, resolved)
+            ),
+        },
+        Some(worst) => Finding {
+            condition: READY,
+            status: Status::False,
+            reason: worst.reason,
+            message: causes.iter().map(|trouble| trouble.message.as_str()).collect::<Vec<_>>().join("; "),
+        },
+    };
+    let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
+    let taken =
+        adopted.as_ref().and_then(|adopted| of_adopted(&mut wanted.conditions, adopted, binding, now));
+    (wanted, changed.into_iter().chain(taken).collect())
+}
+
+/// Sets the condition that names the objects that existed before, if there are any. Returns it, with a message that names
+/// only those that it did not name before.
+fn of_adopted(
+    conditions: &mut Vec<Condition>,
+    adopted: &BTreeSet<String>,
+    binding: &Binding,
+    now: Now,
+) -> Option<Condition> {
+    let before = conditions.iter().find(|condition| condition.type_ == OBJECTS_ADOPTED);
+    let before = before.map(|condition| condition.message.clone()).unwrap_or_default();
+    if adopted.is_empty() {
+        conditions.retain(|condition| condition.type_ != OBJECTS_ADOPTED);
+        return None;
+    }
+    let finding = Finding {
+        condition: OBJECTS_ADOPTED,
+        status: Status::True,
+        reason: reason::ADOPTED,
+        message: joined(adopted.iter()),
+    };
+    conditions::set(conditions, finding, binding.generation, now);
+    let news = joined(adopted.iter().filter(|one| !before.contains(*one)));
+    let condition = conditions.iter().find(|condition| condition.type_ == OBJECTS_ADOPTED);
+    condition.filter(|_| !news.is_empty()).map(|condition| Condition { message: news, ..condition.clone() })
+}
+
+fn joined<'a>(messages: impl Iterator<Item = &'a String>) -> String {
+    messages.map(String::as_str).collect::<Vec<_>>().join("; ")
+}
+
+/// Returns the status of a binding that this operator did not create and that names a class that doesn't exist.
+pub(super) fn class_not_found(binding: &Binding, now: Now) -> (NamespaceClassBindingStatus, Vec<Condition>) {
+    let mut wanted = binding.status.clone();
+    wanted.observed_generation = binding.generation;
+    let message = format!("there is no NamespaceClass {}; create it, or remove this binding", binding.class);
+    let finding =
+        Finding { condition: READY, status: Status::False, reason: reason::CLASS_NOT_FOUND, message };
+    let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
+    (wanted, changed.into_iter().collect())
+}
+
+fn class_title(class: &str, resolved: &Resolved) -> String {
+    format!("class {class}, generation {}", resolved.generation)
+}
+
+fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// Returns a merge patch of a status that is refused unless the object still is the one that was read.
+pub(super) fn patch(uid: &str, resource_version: &str, status: &impl Serialize) -> Arc<Value> {
+    Arc::new(json!({ "metadata": { "uid": uid, "resourceVersion": resource_version }, "status": status }))
+}
+
+impl Controller {
+    /// Records that a status write failed. If it may have taken effect, its conditions are announced once they are seen.
+    pub(super) fn not_written(&mut self, object: ObjectRef, changed: &[Condition], failure: &Failure) {
+        if failure.class == FailureClass::Unknown && !changed.is_empty() {
+            self.world.unconfirmed.insert(object, changed.to_vec());
+        }
+    }
+
+    /// Announces the conditions of a write without an answer that turns out to have taken effect.
+    pub(super) fn announce_unconfirmed(
+        &mut self,
+        object: &ObjectRef,
+        uid: &str,
+        shown: &[Condition],
+        now: Now,
+    ) {
+        let Some(unconfirmed) = self.world.unconfirmed.get(object) else { return };
+        let is_shown = |condition: &&Condition| {
+            let key = |it: &Condition| {
+                (it.type_.clone(), it.status.clone(), it.reason.clone(), it.last_transition_time.clone())
+            };
+            // The message names only the objects that were adopted last.
+            let mut parts = condition.message.split("; ");
+            shown.iter().any(|it| key(it) == key(condition) && parts.all(|part| it.message.contains(part)))
+        };
+        let written: Vec<Condition> = unconfirmed.iter().filter(is_shown).cloned().collect();
+        for condition in written {
+            self.announce(object, uid, &condition, now);
+        }
+    }
+
+    /// Reports a changed condition in the log and as an Event.
+    pub(super) fn announce(&mut self, object: &ObjectRef, uid: &str, condition: &Condition, now: Now) {
+        // An earlier write of it did not take effect, or is announced now.
+        if let Some(unconfirmed) = self.world.unconfirmed.get_mut(object) {
+            unconfirmed.retain(|other| other.type_ != condition.type_);
+            if unconfirmed.is_empty() {
+                self.world.unconfirmed.remove(object);
+            }
+        }
+        // The adoption of another client's object needs attention, although the condition is true.
+        let holds = condition.status == Status::True.as_str() && condition.type_ != OBJECTS_ADOPTED;
+        self.outbox.notes.push(Note::ConditionChanged {
+            object: object.clone(),
+            condition: condition.type_.clone(),
+            status: condition.status.clone(),
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+            warning: !holds && condition.reason != reason::APPLYING,
+        });
+        // No change has been made yet.
+        if condition.reason == reason::APPLYING {
+            return;
+        }
+        let occurrence = Occurrence {
+            regarding: object.clone(),
+            uid: uid.to_owned(),
+            severity: if holds { Severity::Normal } else { Severity::Warning },
+            reason: condition.reason.clone(),
+            action: "Reconcile",
+            note: condition.message.clone(),
+        };
+        self.outbox.record(occurrence, now);
+    }
+}

@@ -1,0 +1,298 @@
+//! Maps watch events to keys: each event enqueues only the keys that depend on it.
+//!
+//! Source: NamespaceClass operator, "Field Indexing" and "Event-Driven Architecture".
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_crds::namespaceclass::CONTROLLER;
+use lockstep_engine::action::{Action, Class as FailureClass, Failure, Scope};
+use lockstep_engine::backoff::Backoff;
+use lockstep_engine::machine::{Metric, MetricKind};
+use lockstep_engine::object::{Kind, ObjectRef, metadata, resource_version};
+use lockstep_engine::operator::{Control, Outbox};
+use lockstep_engine::recording::Traits;
+use lockstep_engine::time::Now;
+use serde_json::Value;
+
+use super::names;
+use super::recording::TRAITS;
+use super::world::{self, Binding, Class, Namespace, Resources, World};
+use super::{BACKOFF, Controller, Key};
+
+/// The minimum time for which a kind is watched after a pass over a namespace last needed it. It is longer than a request of
+/// an earlier leader can be in progress. Such a request may create an object that no class lists by then.
+const LINGER: Duration = Duration::from_mins(5);
+
+impl Control for Controller {
+    const NAME: &'static str = CONTROLLER;
+    const BACKOFF: Backoff = BACKOFF;
+    const RECONCILERS: &'static [&'static str] = &["class", "namespace", "binding"];
+    const METRICS: &'static [Metric] = &[Metric {
+        name: names::UNRESOLVED_METRIC,
+        help: "Namespaces whose label names a NamespaceClass that does not exist.",
+        labels: &[],
+        kind: MetricKind::Gauge,
+    }];
+    const TRAITS: Traits = TRAITS;
+
+    fn new(outbox: Outbox<Key>) -> Self {
+        Self { world: World::default(), outbox }
+    }
+
+    fn outbox(&mut self) -> &mut Outbox<Key> {
+        &mut self.outbox
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        let world = &self.world;
+        let classes = world.classes.iter().map(|(name, _)| Key::Class(name.clone()));
+        let namespaces = world.namespaces.iter().map(|(name, _)| Key::Namespace(name.clone()));
+        let bindings = world.bindings.iter().map(|(name, _)| Key::Binding(name.clone()));
+        classes.chain(namespaces).chain(bindings).collect()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.world.is_synced()
+    }
+
+    fn resync(&mut self, now: Now) {
+        self.unwatch_unused(now);
+    }
+
+    fn start(&mut self) {
+        for (kind, metadata_only) in
+            [(names::namespace(), true), (names::class(), false), (names::binding(), false)]
+        {
+            let scope = Scope { metadata_only, ..Scope::default() };
+            self.outbox.requests.push(Action::Watch { kind, scope });
+        }
+    }
+
+    fn list_started(&mut self, kind: &Arc<Kind>) {
+        match Watched::of(kind) {
+            Watched::Namespaces => self.world.namespaces.start_list(),
+            Watched::Classes => self.world.classes.start_list(),
+            Watched::Bindings => self.world.bindings.start_list(),
+            Watched::Resources => {
+                if let Some(resources) = self.world.resources.get_mut(kind) {
+                    resources.cache.start_list();
+                }
+            }
+        }
+    }
+
+    fn list_completed(&mut self, kind: &Arc<Kind>) {
+        match Watched::of(kind) {
+            Watched::Namespaces => {
+                for (name, _) in self.world.namespaces.complete_list() {
+                    self.world.reported_events.remove(&name);
+                    self.set_unresolved(&name, false);
+                    self.outbox.woken.push(Key::Namespace(name));
+                }
+            }
+            Watched::Classes => {
+                let gone = self.world.classes.complete_list();
+                self.outbox.woken.extend(gone.into_iter().map(|(name, _)| Key::Class(name)));
+            }
+            Watched::Bindings => {
+                let gone = self.world.bindings.complete_list();
+                for (name, _) in gone {
+                    self.forget_binding(&name);
+                    self.outbox.woken.push(Key::Namespace(name));
+                }
+            }
+            Watched::Resources => {
+                let Some(resources) = self.world.resources.get_mut(kind) else { return };
+                let is_news = resources.listed();
+                for ((namespace, _), _) in resources.cache.complete_list() {
+                    self.outbox.woken.push(Key::Binding(namespace));
+                }
+                if is_news {
+                    self.wake_bindings_using(kind);
+                }
+            }
+        }
+    }
+
+    fn observed(&mut self, kind: &Arc<Kind>, object: &Arc<Value>) {
+        let name = metadata(object, "name").to_owned();
+        match Watched::of(kind) {
+            Watched::Namespaces => {
+                let namespace = Namespace::read(object);
+                let told = self.world.namespaces.get(&name).is_some_and(|held| held.is_same(&namespace));
+                if self.world.namespaces.observe(name.clone(), namespace) && !told {
+                    self.outbox.woken.push(Key::Namespace(name.clone()));
+                    // The reconcile of its binding may have ended because the namespace was not cached yet.
+                    if self.world.bindings.get(&name).is_some() {
+                        self.outbox.woken.push(Key::Binding(name));
+                    }
+                }
+            }
+            Watched::Classes => {
+                let class = Class::read(object);
+                let told = self.world.classes.get(&name).is_some_and(|held| held.is_same(&class));
+                if self.world.classes.observe(name.clone(), class) && !told {
+                    self.outbox.woken.push(Key::Class(name));
+                }
+            }
+            Watched::Bindings => {
+                let namespace = metadata(object, "namespace").to_owned();
+                let binding = Binding::read(object);
+                let told = self.world.bindings.get(&name).is_some_and(|held| held.is_same(&binding));
+                // A namespace has one binding, named like it. The operator does not reconcile bindings of other names.
+                if name == namespace && self.world.bindings.observe(name.clone(), binding) && !told {
+                    self.outbox.woken.push(Key::Namespace(name.clone()));
+                    self.outbox.woken.push(Key::Binding(name));
+                }
+            }
+            Watched::Resources => {
+                if self.world.observe_resource(kind, object) {
+                    self.outbox.woken.push(Key::Binding(metadata(object, "namespace").to_owned()));
+                }
+            }
+        }
+    }
+
+    fn vanished(&mut self, kind: &Arc<Kind>, object: &Value) {
+        let name = metadata(object, "name").to_owned();
+        let version = resource_version(object);
+        match Watched::of(kind) {
+            Watched::Namespaces => {
+                if self.world.namespaces.vanish(&name, version) {
+                    self.set_unresolved(&name, false);
+                }
+                self.world.reported_events.remove(&name);
+            }
+            Watched::Classes => {
+                if self.world.classes.vanish(&name, version) {
+                    self.outbox.woken.push(Key::Class(name));
+                }
+            }
+            Watched::Bindings => {
+                if metadata(object, "namespace") == name && self.world.bindings.vanish(&name, version) {
+                    self.forget_binding(&name);
+                    self.outbox.woken.push(Key::Namespace(name));
+                }
+            }
+            Watched::Resources => {
+                let key = world::resource_key(object);
+                let Some(resources) = self.world.resources.get_mut(kind) else { return };
+                if resources.cache.vanish(&key, version) {
+                    self.outbox.woken.push(Key::Binding(key.0));
+                }
+            }
+        }
+    }
+
+    fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
+        // The kind may be gone altogether: it is discovered again before its classes are validated again. Discovery may be
+        // stale, so this is done each time that the watch gets this answer.
+        if failure.class == FailureClass::NotFound {
+            self.world.kinds.forget(&kind.api_version());
+            self.wake_classes_using(kind);
+        }
+        if self.world.refuse(kind, failure) {
+            self.wake_bindings_using(kind);
+        }
+    }
+}
+
+impl Controller {
+    fn forget_binding(&mut self, namespace: &str) {
+        self.world.drift_backoff.remove(namespace);
+        self.world.unconfirmed.remove(&ObjectRef::namespaced(&names::binding(), namespace, namespace));
+    }
+
+    pub(super) fn wake_bindings_of(&mut self, class: &str) {
+        let class = class.to_owned();
+        let namespaces = self.world.bindings.keys_by(&class);
+        self.outbox.woken.extend(namespaces.map(|namespace| Key::Binding(namespace.clone())));
+    }
+
+    fn wake_bindings_using(&mut self, kind: &Kind) {
+        for class in self.classes_using(kind) {
+            self.wake_bindings_of(&class);
+        }
+    }
+
+    fn wake_classes_using(&mut self, kind: &Kind) {
+        let classes = self.classes_using(kind);
+        self.outbox.woken.extend(classes.into_iter().map(Key::Class));
+    }
+
+    fn classes_using(&self, kind: &Kind) -> Vec<String> {
+        let uses =
+            |resolved: &&world::Resolved| resolved.content.entries.iter().any(|entry| *entry.kind == *kind);
+        let using = self.world.resolved.iter().filter(|(_, resolved)| uses(resolved));
+        using.map(|(class, _)| class.clone()).collect()
+    }
+
+    /// Watches a kind unless it is watched already: metadata only, and only objects that carry our label. Returns whether
+    /// decisions about the kind can be made yet.
+    pub(super) fn watch_resources(&mut self, kind: &Arc<Kind>, now: Now) -> bool {
+        if let Some(resources) = self.world.resources.get_mut(kind) {
+            resources.needed = now.monotonic;
+            return resources.is_settled();
+        }
+        let resources = Resources { needed: now.monotonic, ..Resources::default() };
+        self.world.resources.insert(Arc::clone(kind), resources);
+        let scope =
+            Scope { selector: names::CLASS_LABEL.to_owned(), metadata_only: true, ..Scope::default() };
+        self.outbox.requests.push(Action::Watch { kind: Arc::clone(kind), scope });
+        false
+    }
+
+    /// Ends the watches of kinds that no class contains any more, once no request for them can be in progress.
+    fn unwatch_unused(&mut self, now: Now) {
+        let in_use = self.world.kinds_in_use();
+        let is_unused = |(kind, resources): &(&Arc<Kind>, &Resources)| {
+            !in_use.contains(*kind) && now.monotonic.since(resources.needed) >= LINGER
+        };
+        let unused = self.world.resources.iter().filter(is_unused);
+        self.unwatch(unused.map(|(kind, _)| Arc::clone(kind)).collect());
+    }
+
+    /// Ends the watches of kinds that neither they nor discovery find any more. A kind that comes back is then watched at
+    /// once. The old watch, which has long failed, would retry much later.
+    pub(super) fn unwatch_gone(&mut self, api_version: &str) {
+        let kinds = &self.world.kinds;
+        let is_gone = |(kind, resources): &(&Arc<Kind>, &Resources)| {
+            kind.api_version() == api_version
+                && resources.is_missed
+                && kinds.find(api_version, &kind.kind).as_ref() != Some(*kind)
+        };
+        let gone = self.world.resources.iter().filter(is_gone);
+        self.unwatch(gone.map(|(kind, _)| Arc::clone(kind)).collect());
+    }
+
+    fn unwatch(&mut self, kinds: Vec<Arc<Kind>>) {
+        for kind in kinds {
+            self.world.resources.remove(&kind);
+            self.outbox.requests.push(Action::Unwatch { kind });
+        }
+    }
+}
+
+/// What a watch of a kind is for.
+enum Watched {
+    Namespaces,
+    Classes,
+    Bindings,
+    Resources,
+}
+
+impl Watched {
+    fn of(kind: &Kind) -> Self {
+        match (kind.group.as_str(), kind.kind.as_str()) {
+            ("", "Namespace") => Self::Namespaces,
+            (lockstep_crds::namespaceclass::GROUP, "NamespaceClass") => Self::Classes,
+            (lockstep_crds::namespaceclass::GROUP, "NamespaceClassBinding") => Self::Bindings,
+            _ => Self::Resources,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "watches/tests.rs"]
+mod tests;

@@ -1,0 +1,202 @@
+use lockstep_engine::action::{Request, Success};
+use lockstep_engine::machine::{Event, Machine as _};
+use lockstep_engine::operator::Config;
+use lockstep_engine::recording::Recordable as _;
+use lockstep_engine::time::{Monotonic, Wall};
+use serde_json::json;
+
+use super::super::resolved_class;
+use super::*;
+use crate::Operator;
+
+fn operator() -> Operator {
+    Operator::new(Config {
+        concurrency: 1,
+        resync: Duration::from_hours(1),
+        instance: "test".to_owned(),
+        seed: 1,
+    })
+}
+
+fn now() -> Now {
+    Now { wall: Wall::from_timestamp(jiff::Timestamp::UNIX_EPOCH), monotonic: Monotonic::START }
+}
+
+/// Returns the events of a list.
+fn list(kind: &Arc<Kind>, objects: Vec<Value>) -> Vec<Event> {
+    let observed = |object| Event::Applied { kind: Arc::clone(kind), object: Arc::new(object) };
+    let (began, ended) =
+        (Event::ListStarted { kind: Arc::clone(kind) }, Event::ListCompleted { kind: Arc::clone(kind) });
+    [began].into_iter().chain(objects.into_iter().map(observed)).chain([ended]).collect()
+}
+
+#[test]
+fn nothing_is_remembered_of_a_namespace_that_a_new_list_shows_to_be_gone() {
+    let mut operator = operator();
+    let labels = json!({ names::CLASS_LABEL: "missing" });
+    let object =
+        json!({ "metadata": { "name": "team", "uid": "1", "resourceVersion": "1", "labels": labels } });
+    let mut take = |events: Vec<Event>| {
+        for event in events {
+            let _step = operator.step(event, now());
+        }
+        let state = operator.checkpoint()().expect("JSON");
+        state["controller"]["world"]["reported_events"].as_object().map(serde_json::Map::len)
+    };
+    take(vec![Event::Started, Event::LeadershipChanged { leading: true }]);
+    take(list(&names::class(), Vec::new()));
+    take(list(&names::binding(), Vec::new()));
+    assert_eq!(take(list(&names::namespace(), vec![object])), Some(1));
+    assert_eq!(take(list(&names::namespace(), Vec::new())), Some(0));
+}
+
+/// Returns a class with one resource, a namespace of it and its binding, as a new leader lists them.
+fn found(resource: &Value) -> Vec<Event> {
+    let metadata = |name: &str| json!({ "name": name, "namespace": name, "uid": name, "generation": 1, "resourceVersion": "1" });
+    let mut namespace = json!({ "metadata": metadata("team") });
+    namespace["metadata"]["labels"] = json!({ names::CLASS_LABEL: "web" });
+    let class = json!({ "metadata": metadata("web"), "spec": { "resources": [resource] } });
+    let owner = json!({ "uid": "team", "controller": true });
+    let mut binding = json!({ "metadata": metadata("team"), "spec": { "className": "web" } });
+    binding["metadata"]["ownerReferences"] = json!([owner]);
+
+    let mut events = vec![Event::Started, Event::LeadershipChanged { leading: true }];
+    events.extend(list(&names::namespace(), vec![namespace]));
+    events.extend(list(&names::binding(), vec![binding]));
+    events.extend(list(&names::class(), vec![class]));
+    events
+}
+
+fn failed(kind: &Arc<Kind>, class: FailureClass) -> Event {
+    Event::WatchFailed { kind: Arc::clone(kind), failure: Failure::new(class, "cut") }
+}
+
+/// Delivers events and executes what follows from them; returns the requests. Discovery is answered; all other requests fail.
+fn drive(operator: &mut Operator, events: Vec<Event>, now: Now, served: &[Arc<Kind>]) -> Vec<Action> {
+    let (mut waiting, mut asked) = (events, Vec::new());
+    while !waiting.is_empty() {
+        let step = |event| operator.step(event, now).requests;
+        let requests: Vec<Request> = waiting.drain(..).flat_map(step).collect();
+        for Request { id, action } in requests {
+            let outcome = match &action {
+                Action::Discover { .. } => Ok(Success::Kinds(served.to_vec())),
+                _ => Err(Failure::new(FailureClass::Unavailable, "cut")),
+            };
+            waiting.push(Event::Finished { id, outcome });
+            asked.push(action);
+        }
+    }
+    asked
+}
+
+/// The operator becomes leader while the API server fails for a short time. Ready bindings do not report that.
+#[test]
+fn a_kind_that_can_not_be_listed_is_told_only_if_it_stays_so() {
+    use FailureClass::{Throttled, Unavailable};
+    // A server that is busy is waited for: its answers are counted separately.
+    for failures in
+        [vec![Unavailable; 3], vec![Throttled; 10], [vec![Throttled; 9], vec![Unavailable; 3]].concat()]
+    {
+        let mut operator = operator();
+        let config_map = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+        let mut events =
+            found(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } }));
+        let mut told = Vec::new();
+        for attempt in 0..=failures.len() {
+            for action in drive(&mut operator, std::mem::take(&mut events), now(), &[Arc::clone(&config_map)])
+            {
+                if let Action::Patch { target, patch, .. } = action
+                    && target.kind == names::binding()
+                {
+                    told.push((attempt, patch["status"]["conditions"][0]["reason"].clone()));
+                }
+            }
+            events.extend(failures.get(attempt).map(|class| failed(&config_map, *class)));
+        }
+        assert_eq!(told, [(failures.len(), json!("ApplyFailed"))]);
+    }
+}
+
+/// One member of the control plane does not allow watches yet: the next attempt reaches another member.
+#[test]
+fn a_watch_that_is_refused_after_it_ran_is_told_only_if_it_stays_so() {
+    let mut operator = operator();
+    let config_map = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+    let served = [Arc::clone(&config_map)];
+    let events = found(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } }));
+    drive(&mut operator, events, now(), &served);
+    drive(&mut operator, list(&config_map, Vec::new()), now(), &served);
+    for refusals in [2, 3] {
+        let mut told = Vec::new();
+        for attempt in 1..=refusals {
+            let refused = vec![failed(&config_map, FailureClass::Forbidden)];
+            let asked = drive(&mut operator, refused, now(), &served);
+            let is_told = asked.iter().any(|action| matches!(action, Action::Patch { .. }));
+            told.extend(is_told.then_some(attempt));
+        }
+        assert_eq!(told, if refusals < 3 { vec![] } else { vec![3] });
+        drive(&mut operator, list(&config_map, Vec::new()), now(), &served);
+    }
+}
+
+/// The old watch fails for as long as the kind is away, with exponential backoff. Waiting for its next attempt would take
+/// long.
+#[test]
+fn a_kind_that_comes_back_is_watched_anew_at_once() {
+    let widget = Kind::known("example.com", "v1", "Widget", "widgets", true);
+    let served = [Arc::clone(&widget)];
+    let mut operator = operator();
+    let mut asks = |events: Vec<Event>, seconds: u64, served: &[Arc<Kind>]| {
+        let now = Now { monotonic: Monotonic::from_elapsed(Duration::from_secs(seconds)), ..now() };
+        let of_widgets = |action: Action| match action {
+            Action::Watch { kind, .. } if kind == widget => Some("watch"),
+            Action::Unwatch { kind } if kind == widget => Some("unwatch"),
+            _ => None,
+        };
+        drive(&mut operator, events, now, served).into_iter().filter_map(of_widgets).collect::<Vec<_>>()
+    };
+    let events =
+        found(&json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a" } }));
+    assert_eq!(asks(events, 0, &served), ["watch"]);
+    assert!(asks(list(&widget, Vec::new()), 1, &served).is_empty());
+    let gone = || vec![failed(&widget, FailureClass::NotFound)];
+    assert!(
+        asks(gone(), 2, &served).is_empty(),
+        "discovery lags: the watch tries again by itself, with backoff"
+    );
+    assert_eq!(asks(gone(), 4, &[]), ["unwatch"]);
+    assert!(asks(vec![Event::TimerFired], 60, &[]).is_empty());
+    assert_eq!(asks(vec![Event::TimerFired], 120, &served), ["watch"]);
+}
+
+/// A Deployment sets its replica counts as soon as it exists, while others of its class are still being applied.
+#[test]
+fn what_the_server_accepted_stays_accepted_though_its_status_came_first() {
+    let kind = Kind::known("apps", "v1", "Deployment", "deployments", true);
+    // The server omits empty values, so only its answer shows that it accepted what was sent.
+    let resource = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "a" }, "spec": { "volumes": [] },
+    });
+    let mut world = World::default();
+    world.kinds.learn("apps/v1", vec![Arc::clone(&kind)]);
+    world.resources.insert(Arc::clone(&kind), Resources::default());
+    let content = resolved_class::resolve("web", &[resource], &world.kinds);
+    let entry = &content.entries[0];
+    let object = |version: u64| {
+        let fields = json!({
+            "manager": names::FIELD_MANAGER, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": { "f:spec": { "f:replicas": {} } },
+        });
+        json!({ "metadata": {
+            "namespace": "team", "name": "a", "uid": "1", "resourceVersion": version.to_string(),
+            "annotations": { names::CONTENT_ANNOTATION: entry.content }, "managedFields": [fields],
+        } })
+    };
+    let is_intact = |world: &World| {
+        let key = ("team".to_owned(), "a".to_owned());
+        world.resources[&kind].cache.get(&key).is_some_and(|resource| resource.is_intact(entry))
+    };
+    world.observe_resource(&kind, &object(11));
+    assert!(!is_intact(&world));
+    world.absorb_applied(&kind, &object(10));
+    assert!(is_intact(&world));
+}

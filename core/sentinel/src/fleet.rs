@@ -1,0 +1,371 @@
+//! The requests to the HyperFleet API, and the meaning of its answers, in both of its dialects.
+//!
+//! Source: HyperFleet Sentinel, "Resource Watcher", "Status Tracking". The dialect `search` is that of the released API
+//! (0.3): paging, a search language, and conditions instead of a phase.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use lockstep_engine::conditions::cut;
+use lockstep_engine::document::Fields;
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use super::selector::{Selector, quoted_id};
+
+mod item;
+
+/// The number of resources in a page: the maximum of the released API.
+pub const PAGE_SIZE: usize = 100;
+/// The sizes of pages, from the largest to the smallest, for pages that are too large to be read. Each divides the previous
+/// one, so that pages of different sizes begin at the same positions.
+const PAGE_SIZES: [usize; 4] = [PAGE_SIZE, 20, 4, 1];
+/// The maximum number of a page's mistakes that are reported, and the maximum size of each report in bytes.
+const PROBLEMS_MAX: usize = 20;
+const PROBLEM_MAX_BYTES: usize = 256;
+
+/// The maximum length of the name of a kind of resources.
+const NAME_MAX: usize = 63;
+
+/// The dialect of the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Dialect {
+    /// A `labels` parameter; `status.phase` and `status.lastTransitionTime`.
+    Labels,
+    /// A `search` parameter; `status.conditions`.
+    Search,
+}
+
+/// The kind of watched resources: its plural, as configurations, paths and metrics name it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ResourceType(String);
+
+impl ResourceType {
+    /// Parses a plural: lowercase letters, digits and hyphens, with no hyphen at either end. The chart uses it as a label.
+    pub fn read(plural: &str) -> Option<Self> {
+        let is_plural = plural.len() <= NAME_MAX
+            && plural.starts_with(|c: char| c.is_ascii_lowercase())
+            && !plural.ends_with('-')
+            && plural.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+        is_plural.then(|| Self(plural.to_owned()))
+    }
+
+    /// Returns the plural.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the kind of a resource that does not name its own.
+    pub fn kind(&self) -> &str {
+        match self.name() {
+            "clusters" => "Cluster",
+            "nodepools" => "NodePool",
+            other => other,
+        }
+    }
+
+    /// Returns the kind as types of events name it: the kind that a resource names, in lowercase letters.
+    pub fn singular(&self, kind: &str) -> String {
+        let is_plain = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        match self.name() {
+            "clusters" | "nodepools" => self.kind().to_ascii_lowercase(),
+            other if !is_plain => other.to_owned(),
+            _ => kind.to_ascii_lowercase(),
+        }
+    }
+}
+
+/// One resource, with the fields that the Sentinel needs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Resource {
+    /// Its id.
+    pub id: String,
+    /// Its kind, if the API returns it.
+    pub kind: Option<String>,
+    /// Its path in the API.
+    pub href: Option<String>,
+    /// Its generation.
+    pub generation: Option<i64>,
+    /// Whether its labels match the selector. If the API does not return labels, it has filtered by them.
+    pub is_selected: bool,
+    /// Its owner.
+    pub owner_references: Option<Owner>,
+    /// Whether it is Ready.
+    pub is_ready: bool,
+    /// When adapters last reported on it, or when it was created if they never did.
+    pub since: Option<Timestamp>,
+}
+
+/// The owner of a resource, with the fields that consumers read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(expecting = "an owner")]
+pub struct Owner {
+    /// Its id.
+    pub id: Option<String>,
+    /// Its kind.
+    pub kind: Option<String>,
+    /// Its path in the API.
+    pub href: Option<String>,
+}
+
+/// One page of a list.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Page {
+    /// The resources that could be parsed.
+    pub resources: Vec<Resource>,
+    /// The number of resources that could not be parsed.
+    pub spoiled: usize,
+    /// The first of these, up to a limit.
+    pub malformed: Vec<Malformed>,
+    /// The id of the last item, if that is one of these and has one.
+    pub trailing: Option<String>,
+    /// The number of items in it.
+    pub items: usize,
+    /// The number of all items, if the API returns it.
+    pub total: Option<u64>,
+}
+
+/// An item that could not be parsed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// Its index in its page.
+    pub index: usize,
+    /// Its identity, and what is wrong.
+    pub flaw: Flaw,
+    /// The description.
+    pub problem: String,
+}
+
+/// Identifies a malformed item independently of its position and message: the id, if there is one, and the wrong field, if it
+/// is only one.
+pub type Flaw = (Option<String>, Option<&'static str>);
+
+impl fmt::Display for Malformed {
+    /// Writes `item 3 (id cls-1): …`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "item {}", self.index)?;
+        if let (Some(id), _) = &self.flaw {
+            write!(f, " (id {id})")?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+/// The position in a list at which a page begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Only items after this id. Unlike page numbers, it does not depend on rows that move.
+    pub after: Option<String>,
+    /// Only items before this id.
+    pub before: Option<String>,
+    /// The page within that range, from 1.
+    pub page: u64,
+    /// The maximum number of resources in the page.
+    pub size: usize,
+}
+
+impl Default for Place {
+    /// Returns the beginning of a whole list.
+    fn default() -> Self {
+        Self { after: None, before: None, page: 1, size: PAGE_SIZE }
+    }
+}
+
+impl Place {
+    /// Returns whether a whole list begins here.
+    pub(super) fn is_beginning(&self) -> bool {
+        self.after.is_none() && self.before.is_none() && self.page == 1
+    }
+
+    /// Returns the next smaller size of a page, if there is one.
+    pub(super) fn smaller(&self) -> Option<usize> {
+        PAGE_SIZES.into_iter().find(|size| *size < self.size)
+    }
+
+    /// Returns the next larger one.
+    pub(super) fn larger(&self) -> Option<usize> {
+        PAGE_SIZES.into_iter().rev().find(|size| *size > self.size)
+    }
+}
+
+/// The fields of an item that are read.
+const ITEM_FIELDS: [&str; 14] = [
+    "id",
+    "kind",
+    "href",
+    "generation",
+    "labels",
+    "owner_references.id",
+    "owner_references.kind",
+    "owner_references.href",
+    "created_time",
+    "status.phase",
+    "status.lastTransitionTime",
+    "status.conditions.type",
+    "status.conditions.status",
+    "status.conditions.last_updated_time",
+];
+
+/// Returns the fields of a page to keep, whether it is an object or only a list: specs may be large.
+pub fn fields() -> Arc<Fields> {
+    let of_items = ITEM_FIELDS.iter().flat_map(|path| [(*path).to_owned(), format!("items.{path}")]);
+    Arc::new(Fields::at(of_items.chain(["total".to_owned()])))
+}
+
+/// Returns the URL of a page.
+pub fn url(
+    base: &str,
+    dialect: Dialect,
+    resources: &ResourceType,
+    selector: &Selector,
+    place: &Place,
+) -> String {
+    let mut url = format!("{}/api/hyperfleet/v1/{}?", base.trim_end_matches('/'), resources.name());
+    match dialect {
+        Dialect::Labels => {
+            if !selector.is_empty() {
+                url.push_str("labels=");
+                encode(&selector.to_string(), &mut url);
+                url.push('&');
+            }
+        }
+        Dialect::Search => {
+            let after = place.after.as_deref().and_then(quoted_id).map(|id| format!("id > {id}"));
+            let before = place.before.as_deref().and_then(quoted_id).map(|id| format!("id < {id}"));
+            let selected = Some(selector.search()).filter(|search| !search.is_empty());
+            let search = [after, before, selected].into_iter().flatten().collect::<Vec<_>>().join(" and ");
+            if !search.is_empty() {
+                url.push_str("search=");
+                encode(&search, &mut url);
+                url.push('&');
+            }
+        }
+    }
+    // With this order new rows are last. Release 0.3.0 supports it as `orderBy`, later ones as `order`; each ignores the
+    // other.
+    let order_by = if dialect == Dialect::Search { "&orderBy=id%20asc" } else { "" };
+    // Writing to a string can't fail.
+    let _ = write!(url, "order=id%20asc{order_by}&page={}&size={}", place.page, place.size);
+    url
+}
+
+fn encode(text: &str, into: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                into.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(into, "%{byte:02X}");
+            }
+        }
+    }
+}
+
+/// Parses a page. Items that can't be parsed are reported one by one and do not affect the others. An error means that there
+/// is no page at all.
+pub fn read(text: &str, dialect: Dialect, selector: &Selector) -> Result<Page, String> {
+    let trimmed = text.trim_start_matches([' ', '\t', '\r', '\n']);
+    let begins = || trimmed.chars().take(40).collect::<String>();
+    let mut page = Page::default();
+    let reading = match trimmed.as_bytes().first() {
+        None => return Err("the answer is empty, where a list of resources was asked for".to_owned()),
+        Some(b'{') => Reading { page: &mut page, dialect, selector, is_item_list: false },
+        Some(b'[') => Reading { page: &mut page, dialect, selector, is_item_list: true },
+        Some(_) => return Err(format!("the answer is not JSON; it begins with {:?}", begins())),
+    };
+    let mut text = serde_json::Deserializer::from_str(trimmed);
+    let read = reading.deserialize(&mut text).and_then(|()| text.end());
+    read.map_err(|error| {
+        format!("the answer is no list of resources ({error}); it begins with {:?}", begins())
+    })?;
+    Ok(page)
+}
+
+/// Parses a page item by item: an answer may have millions of items.
+struct Reading<'p> {
+    page: &'p mut Page,
+    dialect: Dialect,
+    selector: &'p Selector,
+    /// Whether it is at the items, or at the object that contains them.
+    is_item_list: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Reading<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        if self.is_item_list { from.deserialize_option(self) } else { from.deserialize_map(self) }
+    }
+}
+
+impl<'de> Visitor<'de> for Reading<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_item_list { "a list of resources" } else { "an object with items" })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        let mut has_items = false;
+        while let Some(field) = fields.next_key::<Cow<'de, str>>()? {
+            match &*field {
+                "total" => self.page.total = fields.next_value()?,
+                "items" if has_items => return Err(A::Error::duplicate_field("items")),
+                "items" => {
+                    has_items = true;
+                    let items = Reading { page: &mut *self.page, is_item_list: true, ..self };
+                    fields.next_value_seed(items)?;
+                }
+                _ => drop(fields.next_value::<IgnoredAny>()?),
+            }
+        }
+        if has_items { Ok(()) } else { Err(A::Error::missing_field("items")) }
+    }
+
+    /// A null list, as servers in Go may write an empty one.
+    fn visit_none<E: serde::de::Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while let Some(item) = items.next_element::<&RawValue>()? {
+            self.page.take(item, self.dialect, self.selector);
+        }
+        Ok(())
+    }
+}
+
+impl Page {
+    fn take(&mut self, item: &RawValue, dialect: Dialect, selector: &Selector) {
+        let index = self.items;
+        self.items += 1;
+        match item::resource(item, dialect, selector) {
+            Ok(resource) => {
+                self.resources.push(resource);
+                self.trailing = None;
+            }
+            Err((field, problem)) => {
+                self.spoiled += 1;
+                self.trailing = item::id(item).filter(|id| !id.is_empty());
+                if self.malformed.len() < PROBLEMS_MAX {
+                    let id = self.trailing.clone().map(|id| cut(id, PROBLEM_MAX_BYTES / 2));
+                    let problem = cut(problem, PROBLEM_MAX_BYTES);
+                    self.malformed.push(Malformed { index, flaw: (id, field), problem });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "fleet/tests.rs"]
+mod tests;

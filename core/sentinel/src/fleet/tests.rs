@@ -1,0 +1,199 @@
+use std::collections::BTreeMap;
+
+use lockstep_crds::sentinel::ShardSelector;
+use lockstep_engine::document::Condenser;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn selector() -> Selector {
+    let match_labels = BTreeMap::from([("region".to_owned(), "us-east".to_owned())]);
+    Selector::read(&ShardSelector { match_labels, match_expressions: Vec::new() }).unwrap()
+}
+
+fn read(text: &str, dialect: Dialect) -> Result<Page, String> {
+    super::read(text, dialect, &selector())
+}
+
+fn at(after: Option<&str>, page: u64) -> Place {
+    Place { after: after.map(str::to_owned), page, ..Place::default() }
+}
+
+#[test]
+fn urls_of_both_dialects() {
+    let of = |dialect, resources, selector: &Selector, place: Place| {
+        url("http://api:8080/", dialect, resources, selector, &place)
+    };
+    let all = Selector::default();
+    let clusters = ResourceType::read("clusters").unwrap();
+    let urls = [
+        of(Dialect::Labels, &clusters, &all, at(None, 1)),
+        of(Dialect::Labels, &ResourceType::read("nodepools").unwrap(), &selector(), at(None, 2)),
+        of(Dialect::Search, &clusters, &all, at(None, 1)),
+        of(Dialect::Search, &clusters, &selector(), at(Some("0198-a'b"), 1)),
+        of(
+            Dialect::Search,
+            &clusters,
+            &all,
+            Place { before: Some("0199".to_owned()), ..at(Some("0198"), 2) },
+        ),
+    ];
+    insta::assert_snapshot!(urls.join("\n"));
+}
+
+#[test]
+fn a_page_as_documented() {
+    let page = json!({ "items": [
+        { "id": "cls-1", "status": { "phase": "Provisioning", "lastTransitionTime": "2025-10-21T12:00:00Z" } },
+        { "id": "cls-2", "kind": "Cluster", "href": "/x", "generation": 3, "labels": { "a": "b" },
+          "status": { "phase": "Ready", "lastTransitionTime": "2025-10-21T12:00:00.5+02:00" } },
+        { "id": "cls-3" },
+    ] });
+    insta::assert_debug_snapshot!(read(&page.to_string(), Dialect::Labels).unwrap());
+    let list = page["items"].to_string();
+    assert_eq!(read(&list, Dialect::Labels).unwrap().resources.len(), 3);
+}
+
+#[test]
+fn a_page_as_released() {
+    let condition = |name: &str, status: &str, time: &str| json!({ "type": name, "status": status, "last_updated_time": time, "last_transition_time": "2020-01-01T00:00:00Z" });
+    let page = json!({ "page": 1, "size": 3, "total": 7, "items": [
+        { "id": "a", "kind": "NodePool", "generation": 1, "href": "/a", "owner_references": { "id": "c" },
+          "labels": { "region": "eu" }, "created_time": "2026-05-04T08:00:00Z",
+          "status": { "conditions": [
+              condition("LastKnownReconciled", "True", "2026-05-04T09:10:00Z"),
+              condition("Reconciled", "False", "2026-05-04T09:31:10Z"),
+          ] } },
+        { "id": "b", "status": { "conditions": [condition("Ready", "True", "2026-05-04T09:31:10Z")] } },
+        { "id": "c", "created_time": "2026-05-04T08:00:00Z", "status": { "conditions": [] } },
+    ] });
+    insta::assert_debug_snapshot!(read(&page.to_string(), Dialect::Search).unwrap());
+}
+
+#[test]
+fn a_malformed_item_spoils_nothing_else() {
+    let good =
+        json!({ "id": "good", "status": { "phase": "Ready", "lastTransitionTime": "2025-10-21T12:00:00Z" } });
+    let page = json!({ "items": [
+        good,
+        "text",
+        null,
+        { "id": 7 },
+        { "id": "" },
+        { "name": "no id" },
+        { "id": "x", "status": { "phase": "Ready", "lastTransitionTime": "21.10.2025" } },
+        { "id": "y", "status": { "phase": 4 } },
+        { "id": "z", "labels": ["a"] },
+        good,
+    ] });
+    let page = read(&page.to_string(), Dialect::Labels).unwrap();
+    assert_eq!((page.items, page.resources.len()), (10, 2));
+    insta::assert_snapshot!(page.malformed.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn what_the_released_api_says_is_no_resource_as_documented() {
+    let conditions =
+        json!([{ "type": "Reconciled", "status": "True", "last_updated_time": "2026-05-04T09:31:10Z" }]);
+    let page = json!({ "items": [
+        { "id": "a", "created_time": "2026-05-04T08:00:00Z", "status": { "conditions": conditions } },
+        { "id": "b", "status": { "phase": "Ready", "conditions": conditions } },
+        { "id": "c", "status": {} },
+    ] });
+    let page = read(&page.to_string(), Dialect::Labels).unwrap();
+    assert_eq!(page.resources.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(page.spoiled, 1);
+    let told = page.malformed.iter().map(ToString::to_string).collect::<String>();
+    assert!(told.contains("(id a)") && told.contains("hyperfleetAPI.dialect: search"), "{told}");
+}
+
+#[test]
+fn what_the_documented_api_says_is_no_resource_as_released() {
+    let page = json!({ "items": [
+        { "id": "a", "status": { "phase": "Ready", "lastTransitionTime": "2026-05-04T08:00:00Z" } },
+        { "id": "b", "status": { "phase": "Ready", "conditions": [] } },
+        { "id": "c", "status": {} },
+    ] });
+    let page = read(&page.to_string(), Dialect::Search).unwrap();
+    assert_eq!(page.resources.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(page.spoiled, 1);
+    let told = page.malformed.iter().map(ToString::to_string).collect::<String>();
+    assert!(told.contains("(id a)") && told.contains("hyperfleetAPI.dialect: labels"), "{told}");
+}
+
+#[test]
+fn of_an_item_no_more_is_kept_than_events_need() {
+    let owner = json!({ "id": "cls-1", "kind": "Cluster", "href": "/cls-1", "more": [[], [], []] });
+    let page = json!({ "items": [
+        { "id": "np-1", "owner_references": owner },
+        { "id": "np-2", "spec": "x".repeat(300_000) },
+        { "id": "np-3", "href": "x".repeat(8 << 10) },
+    ] });
+    let page = read(&page.to_string(), Dialect::Labels).unwrap();
+    assert_eq!(page.resources.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["np-1", "np-2"]);
+    assert!(!format!("{:?}", page.resources).contains("more"), "{:?}", page.resources);
+    let told: Vec<String> = page.malformed.iter().map(ToString::to_string).collect();
+    assert!(told.len() == 1 && told[0].contains("item 2") && told[0].contains("href"), "{told:?}");
+}
+
+/// The result for a page is the same whether all of it is kept, or only the fields that are read.
+#[test]
+fn every_field_that_is_read_is_kept() {
+    let condition = |name: &str| json!({ "type": name, "status": "True", "last_updated_time": "2026-05-04T09:31:10Z", "message": "m" });
+    let item = |id: &str, labels: Value, status: Value| {
+        json!({ "id": id, "kind": "NodePool", "href": "/x", "generation": 3, "name": "n", "spec": { "id": "y" }, "labels": labels,
+            "owner_references": { "id": "c", "kind": "Cluster", "href": "/c", "more": 1 },
+            "created_time": "2026-05-04T08:00:00Z", "status": status })
+    };
+    let items = json!([
+        item(
+            "a",
+            json!({ "region": "us-east" }),
+            json!({ "conditions": [condition("Other"), condition("Reconciled")] })
+        ),
+        item("b", json!({ "region": "us-west" }), json!({ "conditions": [] })),
+        item("c", Value::Null, json!({ "phase": "Ready", "lastTransitionTime": "2025-10-21T12:00:00Z" })),
+        item("d", json!([1]), Value::Null),
+        json!({ "id": "e", "created_time": "yesterday" }),
+        json!("f"),
+    ]);
+    for page in [
+        json!({ "page": 1, "items": items, "total": 7 }),
+        items,
+        json!({ "items": null }),
+        json!({ "items": {} }),
+    ] {
+        let text = page.to_string();
+        let mut condenser = Condenser::new(&fields());
+        condenser.push(text.as_bytes()).unwrap();
+        let kept = condenser.finish().unwrap();
+        assert!(!kept.contains("spec") && !kept.contains("message") && !kept.contains("more"), "{kept}");
+        for dialect in [Dialect::Labels, Dialect::Search] {
+            let (whole, kept) = (read(&text, dialect), read(&kept, dialect));
+            assert_eq!(whole.is_ok(), kept.is_ok());
+            assert!(whole.is_err() || whole == kept, "{dialect:?}: {whole:?} {kept:?}");
+        }
+    }
+}
+
+#[test]
+fn no_items_at_all_are_an_empty_list() {
+    let page = read(r#"{"items":null,"total":0}"#, Dialect::Search).unwrap();
+    assert_eq!((page.items, page.total), (0, Some(0)));
+}
+
+#[test]
+fn what_is_no_page_is_told() {
+    let answers =
+        ["", "  \n", "<!DOCTYPE html><html>…", "{}", r#"{"items": 3}"#, "null", r#"{"items": ["#, "[1,"];
+    let told = answers.map(|answer| format!("{answer:?}: {}", read(answer, Dialect::Search).unwrap_err()));
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+proptest! {
+    #[test]
+    fn nothing_panics(text in r#"[\[\]{}:," a-z0-9]{0,60}"#) {
+        let _ = (read(&text, Dialect::Labels), read(&text, Dialect::Search));
+    }
+}

@@ -1,0 +1,328 @@
+//! The HyperFleet Sentinel: polls the resources of a shard, and publishes a reconcile event for each whose backoff has
+//! expired.
+//!
+//! This crate contains the decisions and the texts of the controller, and nothing else: its API types are in `lockstep-crds`, what
+//! other controllers could use is in `lockstep-engine`, and its simulation is in `lockstep-subjects`. It does no I/O and reads no
+//! clock.
+//!
+//! ```text
+//!  SentinelConfig ──▶ load ──▶ cycle: page ──▶ evaluate ──▶ publish ──▶ confirmed      ──▶ again after the poll interval
+//!                                └─ next page, while events are published ─┘
+//! ```
+//!
+//! | what | where | source in the specification |
+//! | --- | --- | --- |
+//! | configuration, Secret, reload | [`load`], [`config`], [`selector`] | "Config Loader" |
+//! | requests to the API, and its answers | [`fleet`], [`pager`] | "Resource Watcher" |
+//! | whether a resource is due | [`decision`] | "Decision Engine" |
+//! | the event | [`event`] | "Message Publisher" |
+//! | one cycle: visit, publish, retry | [`cycle`], `visit`, `publish` | "Main Reconciler" |
+//! | metrics, conditions | [`metrics`], [`status`] | "Metrics and Observability" |
+//!
+//! No state is stored beyond the process: the next process reads from the fleet which resources are due.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_crds::sentinel::{SecretKeyRef, SentinelConfigStatus};
+use lockstep_engine::action::{Action, ActionId, Outcome, Request, Scope};
+use lockstep_engine::broker::Broker;
+use lockstep_engine::conditions::Status;
+use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
+use lockstep_engine::object::ObjectRef;
+use lockstep_engine::random::Random;
+use lockstep_engine::time::{Monotonic, Now};
+use lockstep_engine::trace::Trace;
+
+pub mod config;
+pub mod cycle;
+pub mod decision;
+pub mod event;
+pub mod fleet;
+pub mod load;
+pub mod metrics;
+pub mod pager;
+mod publish;
+pub mod selector;
+pub mod status;
+mod visit;
+
+use cycle::{Batch, Cycle};
+use event::Ids;
+use fleet::Flaw;
+use load::{Loaded, Loader};
+use metrics::{Shard, operation};
+use pager::Progress;
+use publish::Link;
+use status::Conditions;
+
+/// The minimum time without a step before it counts as stuck, so that a busy machine does not count as stuck.
+const PATIENCE_MIN: Duration = Duration::from_secs(10);
+
+/// The machine's name.
+const NAME: &str = lockstep_crds::sentinel::CONTROLLER;
+
+/// The settings of a Sentinel.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The namespace of its SentinelConfig.
+    pub namespace: String,
+    /// The name of its SentinelConfig.
+    pub config: String,
+    /// Whether each decision is logged, and not only the result of a cycle.
+    pub tells_decisions: bool,
+    /// Whether each cycle is a trace, with the publications of its events as spans.
+    pub traces: bool,
+    /// The seed of event ids, traces and all jitter.
+    pub seed: u64,
+}
+
+/// The state of a Sentinel.
+#[derive(Debug)]
+pub struct Sentinel {
+    settings: Settings,
+    loader: Loader,
+    conditions: Conditions,
+    /// The broker, once its URL and credentials are known.
+    broker: Option<Arc<Broker>>,
+    link: Link,
+    cycle: Option<Cycle>,
+    cycles: u64,
+    /// The progress of the last poll, from which the next one continues.
+    progress: Progress,
+    next_poll: Monotonic,
+    /// When it last took a step.
+    stepped: Monotonic,
+    asked: BTreeMap<ActionId, Asked>,
+    last_id: u64,
+    ids: Ids,
+    random: Random,
+    /// Whether new work may start; false at the end.
+    is_acting: bool,
+    /// The malformed resources of the last cycle.
+    malformed: BTreeSet<Flaw>,
+    /// Shards that were watched before and still have events in flight.
+    former: Vec<Shard>,
+    /// Whether a list was ever read to its end.
+    has_polled: bool,
+    /// Whether the broker was ever connected.
+    has_connected: bool,
+}
+
+/// The purpose of a request.
+#[derive(Debug)]
+enum Asked {
+    Watch,
+    Secret(SecretKeyRef),
+    Connect(Arc<Broker>),
+    Page { cycle: u64, url: String },
+    Publish { cycle: u64, batch: Batch, loaded: Arc<Loaded> },
+    Status(Box<SentinelConfigStatus>),
+}
+
+impl Sentinel {
+    /// Returns a Sentinel with empty state.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            random: Random::from_seed(settings.seed),
+            settings,
+            loader: Loader::default(),
+            conditions: Conditions::default(),
+            broker: None,
+            link: Link::default(),
+            cycle: None,
+            cycles: 0,
+            progress: Progress::default(),
+            next_poll: Monotonic::START,
+            stepped: Monotonic::START,
+            asked: BTreeMap::new(),
+            last_id: 0,
+            ids: Ids::default(),
+            is_acting: false,
+            malformed: BTreeSet::new(),
+            former: Vec::new(),
+            has_polled: false,
+            has_connected: false,
+        }
+    }
+
+    fn object(&self) -> ObjectRef {
+        ObjectRef::namespaced(&load::kind(), &self.settings.namespace, &self.settings.config)
+    }
+
+    fn shard(&self) -> Shard {
+        self.loader.loaded.as_ref().map(|loaded| loaded.shard.clone()).unwrap_or_default()
+    }
+
+    fn ask(&mut self, action: Action, asked: Asked, step: &mut Step) {
+        self.last_id += 1;
+        let id = ActionId(self.last_id);
+        self.asked.insert(id, asked);
+        step.requests.push(Request { id, action });
+    }
+
+    fn finished(&mut self, id: ActionId, outcome: Outcome, now: Now, step: &mut Step) {
+        match self.asked.remove(&id) {
+            None | Some(Asked::Watch) => {}
+            Some(Asked::Secret(secret)) => self.secret_read(&secret, outcome, now, step),
+            Some(Asked::Connect(broker)) => self.connected(&broker, outcome, now, step),
+            Some(Asked::Page { cycle, url }) => self.fetched(cycle, &url, outcome, now, step),
+            Some(Asked::Publish { cycle, batch, loaded }) => {
+                self.published(cycle, batch, &loaded, outcome, now, step);
+                self.forget(step);
+            }
+            Some(Asked::Status(status)) => self.status_written(*status, outcome, now, step),
+        }
+    }
+
+    /// Ends the metrics of shards that are not watched any more, once nothing is left to be counted.
+    fn forget(&mut self, step: &mut Step) {
+        let is_counted = |shard: &Shard| {
+            let of_shard =
+                |asked: &Asked| matches!(asked, Asked::Publish { loaded, .. } if loaded.shard == *shard);
+            self.asked.values().any(of_shard)
+        };
+        let current = self.shard();
+        let over = self.former.extract_if(.., |shard| !is_counted(shard));
+        step.notes.extend(over.flat_map(|shard| shard.forgotten(&current)));
+    }
+
+    /// Starts all work that may start now.
+    fn proceed(&mut self, now: Now, step: &mut Step) {
+        self.retry_config(now, step);
+        self.read_secret(now, step);
+        self.begin_cycle(now);
+        self.connect(now, step);
+        self.visit(now, step);
+        self.fetch(now, step);
+        self.publish(now, step);
+        self.end_cycle(now, step);
+        self.write_status(now, step);
+    }
+
+    fn begin_cycle(&mut self, now: Now) {
+        let Some(loaded) = self.loader.loaded.as_ref().filter(|_| self.cycle.is_none()) else { return };
+        if self.next_poll <= now.monotonic {
+            self.cycles += 1;
+            let progress = std::mem::take(&mut self.progress);
+            let trace = self.settings.traces.then(|| Trace::begin(&mut self.random));
+            self.cycle = Some(Cycle::new(self.cycles, Arc::clone(loaded), progress, trace, now.monotonic));
+            // This detects a connection that broke while nothing was sent.
+            self.link.is_up = false;
+        }
+    }
+
+    fn end_cycle(&mut self, now: Now, step: &mut Step) {
+        let Some(mut cycle) = self.cycle.take_if(|cycle| cycle.is_done()) else { return };
+        self.progress = cycle.pager.progress();
+        let loaded = &cycle.loaded;
+        let took = now.monotonic.since(cycle.began);
+        self.next_poll = (now.monotonic + loaded.config.poll_interval).max(cycle.pager.not_before());
+        step.notes.push(loaded.shard.took(took));
+        if self.link.is_up && cycle.tally.failed == 0 {
+            // Without due events there is no confirmation that would reset the failures.
+            self.link.works();
+        }
+        let finding = self.publishing(Some(&cycle));
+        let failure = (finding.status == Status::False).then(|| finding.message.clone());
+        step.notes.extend(cycle.told(now.monotonic, failure));
+        self.malformed = cycle.malformed;
+        let tally = cycle.tally;
+        self.find(finding, now, step);
+        let message = format!(
+            "cycle {} took {} ms: {} resources, {} published, {} skipped (ready), {} skipped (not ready), {} given up, {} malformed",
+            cycle.number,
+            took.as_millis(),
+            tally.resources,
+            tally.published,
+            tally.skipped_ready,
+            tally.skipped_not_ready,
+            tally.failed,
+            tally.malformed
+        );
+        // Cycles without any work happen every few seconds.
+        let is_quiet = tally.published == 0 && tally.failed == 0 && tally.malformed == 0;
+        step.notes.push(Note::Log { debug: is_quiet, message });
+        self.tell_cycle(tally);
+    }
+}
+
+impl Machine for Sentinel {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Step {
+        let mut step = Step::default();
+        self.stepped = now.monotonic;
+        match event {
+            Event::Started => {
+                let scope = Scope {
+                    namespace: Some(self.settings.namespace.clone()),
+                    name: Some(self.settings.config.clone()),
+                    ..Scope::default()
+                };
+                self.ask(Action::Watch { kind: load::kind(), scope }, Asked::Watch, &mut step);
+            }
+            Event::LeadershipChanged { leading } => {
+                self.is_acting = leading;
+                // At the end the trace does not wait for events in flight: the publications of a trace need their cycle.
+                let cycle = self.cycle.as_mut().filter(|_| !leading);
+                step.notes.extend(cycle.and_then(|cycle| cycle.told(now.monotonic, None)));
+            }
+            Event::ListStarted { .. } => self.list_started(),
+            Event::ListCompleted { .. } => self.list_completed(now, &mut step),
+            Event::Applied { object, .. } => self.observe(&object, now, &mut step),
+            Event::Deleted { .. } => self.missing(now, &mut step),
+            Event::WatchFailed { .. } => {
+                step.notes.push(self.shard().count_of(metrics::API_ERRORS, operation::CONFIG_LOAD, 1));
+            }
+            Event::Finished { id, outcome } => self.finished(id, outcome, now, &mut step),
+            Event::TimerFired => {}
+        }
+        // At the end no new work starts; events in flight are still counted.
+        if self.is_acting {
+            self.proceed(now, &mut step);
+        }
+        step
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        if !self.is_acting {
+            return None;
+        }
+        let due = |reason: &'static str| move |at: Monotonic| Deadline { at, reason };
+        let config = self.loader.next_due().map(due("configuration"));
+        let secret = self.secret_due().map(due("secret"));
+        let status = self.conditions.due().map(due("status"));
+        let work = match &self.cycle {
+            None => self.loader.loaded.as_ref().map(|_| due("poll")(self.next_poll)),
+            Some(cycle) => cycle.next_due(self.link.is_up).map(due("cycle")),
+        };
+        let link = self.link_due().map(due("connect"));
+        // A machine that waits for slow answers must show that it is not stuck.
+        let pulse = self.loader.loaded.as_ref().map(|l| due("pulse")(self.stepped + l.config.poll_interval));
+        [config, secret, status, work, link, pulse].into_iter().flatten().min_by_key(|deadline| deadline.at)
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        vec![("event", self.cycle.as_ref().map_or(0, Cycle::held))]
+    }
+
+    fn is_synced(&self) -> bool {
+        self.has_polled && self.has_connected
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        metrics::ALL
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        let poll_interval = self.loader.loaded.as_ref()?.config.poll_interval;
+        Some(poll_interval.saturating_mul(3).max(PATIENCE_MIN))
+    }
+}
+
+#[cfg(test)]
+mod tests;

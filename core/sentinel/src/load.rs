@@ -1,0 +1,298 @@
+//! Loads the configuration, and the Secret that it names.
+//!
+//! If a loaded configuration is replaced by an invalid one, the Sentinel continues with the loaded one. A deleted
+//! configuration stops it: that is a load failure. Source: HyperFleet Sentinel, "Config Loader", "Error Handling".
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_crds::sentinel::{GROUP, SecretKeyRef, SentinelConfigStatus, VERSION};
+use lockstep_engine::action::{Action, Outcome, Success};
+use lockstep_engine::broker::Broker;
+use lockstep_engine::machine::{Note, Step};
+use lockstep_engine::object::{Kind, ObjectRef, generation, metadata, resource_version};
+use lockstep_engine::time::{Monotonic, Now};
+use serde_json::Value;
+
+use super::config::{self, Config, Target};
+use super::metrics::{RELOADS, Shard, operation};
+use super::pager::Progress;
+use super::status::{self, Finding};
+use super::{Asked, Link, Sentinel, metrics};
+
+/// The delay until a configuration that could not be loaded is tried again.
+pub const RETRY: Duration = Duration::from_secs(30);
+
+/// A loaded configuration.
+#[derive(Debug, PartialEq)]
+pub struct Loaded {
+    /// The parsed configuration.
+    pub config: Config,
+    /// Its labels in metrics.
+    pub shard: Shard,
+    /// The generation of the object.
+    pub generation: i64,
+}
+
+/// The object as the watch last showed it.
+#[derive(Debug)]
+pub struct Observed {
+    pub(super) uid: String,
+    pub(super) version: u64,
+    pub(super) generation: i64,
+    spec: Value,
+    /// Its status, or the status that was written since.
+    pub(super) status: SentinelConfigStatus,
+}
+
+impl Observed {
+    /// Records a status write. What the watch showed before is outdated by it. What it showed since is not: another client
+    /// may have written before the answer arrived.
+    pub(super) fn written(&mut self, status: SentinelConfigStatus, answer: &Success) {
+        if let Success::Object(object) = answer {
+            let version = resource_version(object);
+            if version < self.version {
+                return;
+            }
+            self.version = version;
+        }
+        self.status = status;
+    }
+}
+
+/// The state of the configuration.
+#[derive(Debug, Default)]
+pub struct Loader {
+    pub(super) observed: Option<Observed>,
+    pub(super) loaded: Option<Arc<Loaded>>,
+    /// Whether the last list contained it.
+    was_listed: bool,
+    /// What is wrong with it, and when that is reported again.
+    problem: Option<(String, Monotonic)>,
+    /// The earliest time of the next read of the Secret.
+    secret_not_before: Monotonic,
+    is_reading_secret: bool,
+}
+
+/// Returns the kind of configurations.
+pub fn kind() -> Arc<Kind> {
+    Kind::known(GROUP, VERSION, "SentinelConfig", "sentinelconfigs", true)
+}
+
+impl Loader {
+    /// Returns when the next work is due.
+    pub(super) fn next_due(&self) -> Option<Monotonic> {
+        self.problem.as_ref().map(|(_, at)| *at)
+    }
+
+    /// Returns the Secret that the loaded configuration names.
+    pub(super) fn secret(&self) -> Option<&SecretKeyRef> {
+        match &self.loaded.as_ref()?.config.target {
+            Target::InSecret { secret, .. } => Some(secret),
+            Target::Known(_) => None,
+        }
+    }
+
+    pub(super) fn generation(&self) -> i64 {
+        self.observed.as_ref().map_or(0, |observed| observed.generation)
+    }
+}
+
+impl Sentinel {
+    pub(super) fn list_started(&mut self) {
+        self.loader.was_listed = false;
+    }
+
+    pub(super) fn list_completed(&mut self, now: Now, step: &mut Step) {
+        // An object that a list does not contain was deleted while the watch was interrupted.
+        let is_gone = self.loader.observed.is_some() && !self.loader.was_listed;
+        if is_gone || (self.loader.observed.is_none() && self.loader.problem.is_none()) {
+            self.missing(now, step);
+        }
+    }
+
+    pub(super) fn missing(&mut self, now: Now, step: &mut Step) {
+        self.loader.observed = None;
+        let problem = if self.loader.loaded.is_some() {
+            self.unload(now, step);
+            format!("{} was deleted; nothing is polled or published until it is created again", self.object())
+        } else {
+            format!("{} does not exist; create it, or name another one with --config", self.object())
+        };
+        self.config_failed(problem, now, step);
+    }
+
+    /// Stops the work for the configuration. Events that were sent to the broker before are still counted.
+    fn unload(&mut self, now: Now, step: &mut Step) {
+        self.former.extend(self.loader.loaded.take().map(|loaded| loaded.shard.clone()));
+        (self.broker, self.link, self.loader.is_reading_secret) = (None, Link::default(), false);
+        // It is ready again once it has polled and connected with another configuration.
+        (self.has_polled, self.has_connected) = (false, false);
+        self.malformed.clear();
+        self.leave_cycle("was deleted", now, step);
+        self.forget(step);
+    }
+
+    fn leave_cycle(&mut self, why: &str, now: Now, step: &mut Step) {
+        self.progress = Progress::default();
+        let Some(mut cycle) = self.cycle.take() else { return };
+        step.notes.extend(cycle.told(now.monotonic, None));
+        let message = format!("cycle {} was left, because the configuration {why}", cycle.number);
+        step.notes.push(Note::Log { debug: false, message });
+    }
+
+    fn config_failed(&mut self, problem: String, now: Now, step: &mut Step) {
+        step.notes.push(self.shard().count_of(metrics::API_ERRORS, operation::CONFIG_LOAD, 1));
+        step.notes.push(Note::Warning { message: problem.clone() });
+        self.loader.problem = Some((problem, now.monotonic + RETRY));
+    }
+
+    /// Reports what is still wrong, every half minute.
+    pub(super) fn retry_config(&mut self, now: Now, step: &mut Step) {
+        if let Some((problem, _)) = self.loader.problem.take_if(|(_, at)| *at <= now.monotonic) {
+            self.config_failed(problem, now, step);
+        }
+    }
+
+    pub(super) fn observe(&mut self, object: &Value, now: Now, step: &mut Step) {
+        self.loader.was_listed = true;
+        let version = resource_version(object);
+        let uid = metadata(object, "uid");
+        // A list may be stale.
+        if self.loader.observed.as_ref().is_some_and(|before| before.version > version) {
+            return;
+        }
+        let same = self.loader.observed.take().filter(|before| before.uid == uid);
+        let generation = generation(object);
+        self.conditions.observed(same.as_ref().is_none_or(|same| same.generation != generation));
+        let is_changed = same.as_ref().is_none_or(|same| same.spec != object["spec"]);
+        let status = serde_json::from_value(object["status"].clone()).unwrap_or_default();
+        if same.is_none() {
+            self.conditions.adopt(&status);
+        }
+        let spec = object["spec"].clone();
+        self.loader.observed = Some(Observed { uid: uid.to_owned(), version, generation, spec, status });
+        if is_changed {
+            self.load(object, generation, now, step);
+        }
+    }
+
+    fn load(&mut self, object: &Value, generation: i64, now: Now, step: &mut Step) {
+        self.loader.problem = None;
+        match config::read(object) {
+            Ok(config) => {
+                if self.loader.loaded.as_ref().is_some_and(|loaded| loaded.config == config) {
+                    self.conditions.hold_for(generation);
+                }
+                self.find(
+                    Finding::valid(status::CONFIG_VALID, "ConfigLoaded", "the configuration is in force"),
+                    now,
+                    step,
+                );
+                self.adopt(config, generation, now, step);
+            }
+            Err(problems) => {
+                let mut problem = problems.join("; ");
+                self.find(Finding::broken(status::CONFIG_VALID, "InvalidConfig", problem.clone()), now, step);
+                if let Some(loaded) = &self.loader.loaded {
+                    problem =
+                        format!("{problem} (the Sentinel goes on with generation {})", loaded.generation);
+                }
+                self.config_failed(format!("{}: {problem}", self.object()), now, step);
+            }
+        }
+    }
+
+    /// Switches to a configuration. The work for the previous one is abandoned.
+    fn adopt(&mut self, config: Config, generation: i64, now: Now, step: &mut Step) {
+        let before = self.loader.loaded.take();
+        let is_same = before.as_ref().is_some_and(|before| before.config == config);
+        let shard = Shard {
+            shard: config.selector.to_string(),
+            resource_type: config.resource_type.name().to_owned(),
+            broker_type: config.target.name(),
+        };
+        let is_same_target = before.as_ref().is_some_and(|before| before.config.target == config.target);
+        let loaded = Arc::new(Loaded { config, shard, generation });
+        self.loader.loaded = Some(Arc::clone(&loaded));
+        if is_same {
+            return;
+        }
+        self.former.retain(|former| *former != loaded.shard);
+        // Values that were counted without a configuration have empty shard labels.
+        let former = before.as_ref().map(|before| before.shard.clone()).unwrap_or_default();
+        self.former.extend(Some(former).filter(|former| *former != loaded.shard));
+        self.forget(step);
+        step.notes.extend(loaded.shard.all());
+        if before.is_some() {
+            step.notes.push(loaded.shard.count(RELOADS, 1));
+        }
+        let message = format!("{} is in force, generation {generation}", self.object());
+        step.notes.push(Note::Log { debug: false, message });
+        if !is_same_target {
+            self.broker = match &loaded.config.target {
+                Target::Known(broker) => Some(Arc::new(broker.clone())),
+                Target::InSecret { .. } => None,
+            };
+            self.link = Link::default();
+            (self.loader.is_reading_secret, self.loader.secret_not_before) = (false, now.monotonic);
+        }
+        self.leave_cycle("has changed", now, step);
+        self.next_poll = now.monotonic;
+    }
+
+    /// Returns when the Secret with the broker's URL is due to be read, if it is needed and not known.
+    pub(super) fn secret_due(&self) -> Option<Monotonic> {
+        let is_needed = self.broker.is_none() && self.loader.secret().is_some();
+        (is_needed && !self.loader.is_reading_secret).then_some(self.loader.secret_not_before)
+    }
+
+    pub(super) fn read_secret(&mut self, now: Now, step: &mut Step) {
+        if self.secret_due().is_none_or(|at| at > now.monotonic) {
+            return;
+        }
+        let Some(secret) = self.loader.secret().cloned() else { return };
+        self.loader.is_reading_secret = true;
+        let kind = Kind::known("", "v1", "Secret", "secrets", true);
+        let target = ObjectRef::namespaced(&kind, &self.settings.namespace, &secret.name);
+        self.ask(Action::Get { target, metadata_only: false }, Asked::Secret(secret), step);
+    }
+
+    pub(super) fn secret_read(&mut self, read: &SecretKeyRef, outcome: Outcome, now: Now, step: &mut Step) {
+        let Some(loaded) = self.loader.loaded.clone() else { return };
+        let Target::InSecret { secret, exchange } = &loaded.config.target else { return };
+        // The configuration has changed to another one since.
+        if secret != read {
+            return;
+        }
+        self.loader.is_reading_secret = false;
+        self.loader.secret_not_before = now.monotonic + RETRY;
+        let url = match outcome {
+            Ok(Success::Object(object)) => {
+                url_in(&object, &secret.key).and_then(|url| config::broker_url(&url))
+            }
+            Ok(_) => Err("the server's answer is no Secret".to_owned()),
+            Err(failure) => Err(failure.to_string()),
+        };
+        match url {
+            Ok(url) => {
+                self.broker = Some(Arc::new(Broker::RabbitMq { url, exchange: exchange.clone() }));
+            }
+            Err(problem) => {
+                let (namespace, SecretKeyRef { name, key }) = (&self.settings.namespace, secret);
+                let problem = format!("key {key:?} of Secret {namespace}/{name}: {problem}");
+                step.notes.push(loaded.shard.count_of(metrics::API_ERRORS, operation::CONFIG_LOAD, 1));
+                self.not_connected("SecretUnusable", problem, now, step);
+            }
+        }
+    }
+}
+
+fn url_in(secret: &Value, key: &str) -> Result<String, String> {
+    let encoded = secret["data"].get(key).and_then(Value::as_str).ok_or("there is no such key; add it")?;
+    let decoded = STANDARD.decode(encoded).map_err(|_| "is not base64")?;
+    let text = String::from_utf8(decoded).map_err(|_| "is not text")?;
+    Ok(text.trim().to_owned())
+}

@@ -1,0 +1,221 @@
+//! The connection to the broker, and the publication of events.
+//!
+//! Source: HyperFleet Sentinel, "Message Publisher", "Error Handling".
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_engine::backoff::Backoff;
+use lockstep_engine::broker::{Broker, CloudEvent};
+use lockstep_engine::machine::{Note, Step};
+use lockstep_engine::time::{Monotonic, Now};
+
+use super::cycle::{Batch, Cycle, Fate};
+use super::load::Loaded;
+use super::status::{self, Finding};
+use super::{Asked, Sentinel, event, metrics};
+
+/// The backoff after a connection failed or was lost.
+const RECONNECT: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_secs(30) };
+
+/// The connection to the broker.
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    pub(super) is_up: bool,
+    /// Whether there were failures since it was last up.
+    is_troubled: bool,
+    is_asking: bool,
+    /// Consecutive failures or losses since it last worked. A user who can connect may still not be permitted to publish.
+    failures: u32,
+    not_before: Monotonic,
+}
+
+impl Link {
+    /// Records that it works.
+    pub(super) fn works(&mut self) {
+        self.failures = 0;
+    }
+}
+
+impl Sentinel {
+    /// Returns when the connection to the broker is due.
+    pub(super) fn link_due(&self) -> Option<Monotonic> {
+        let is_needed = self.cycle.is_some() && self.broker.is_some() && !self.link.is_up;
+        (is_needed && !self.link.is_asking).then_some(self.link.not_before)
+    }
+
+    /// Connects, and checks the connection at the beginning of each cycle.
+    pub(super) fn connect(&mut self, now: Now, step: &mut Step) {
+        if self.link_due().is_none_or(|at| at > now.monotonic) {
+            return;
+        }
+        let Some(broker) = self.broker.clone() else { return };
+        self.link.is_asking = true;
+        let action = Action::Connect { broker: Arc::clone(&broker) };
+        self.ask(action, Asked::Connect(broker), step);
+    }
+
+    pub(super) fn connected(&mut self, broker: &Arc<Broker>, outcome: Outcome, now: Now, step: &mut Step) {
+        if self.broker.as_ref() != Some(broker) {
+            return;
+        }
+        self.link.is_asking = false;
+        match outcome {
+            Ok(_) => {
+                (self.link.is_up, self.link.is_troubled) = (true, false);
+                self.has_connected = true;
+                let message = format!("connected to {}", broker.name());
+                self.find(Finding::valid(status::BROKER_CONNECTED, "Connected", message), now, step);
+            }
+            Err(failure) => {
+                let reason = match failure.class {
+                    Class::Forbidden => "CredentialsRefused",
+                    Class::Invalid | Class::NotFound => "ConfigurationRefused",
+                    _ => "ConnectionFailed",
+                };
+                self.lose_link(now, step);
+                self.not_connected(reason, failure.message, now, step);
+                // The credentials may have been replaced.
+                if self.loader.secret().is_some() {
+                    self.broker = None;
+                }
+            }
+        }
+    }
+
+    fn lose_link(&mut self, now: Now, step: &mut Step) {
+        self.link.is_up = false;
+        self.link.failures = self.link.failures.saturating_add(1);
+        self.link.not_before = now.monotonic + RECONNECT.delay(self.link.failures, &mut self.random);
+        step.notes.push(self.shard().count(metrics::BROKER_ERRORS, 1));
+    }
+
+    /// Records that events can't be published to the broker.
+    pub(super) fn not_connected(&mut self, reason: &'static str, message: String, now: Now, step: &mut Step) {
+        self.link.is_troubled = true;
+        self.find(self.publishing(None), now, step);
+        self.trouble(Finding::broken(status::BROKER_CONNECTED, reason, message), now, step);
+    }
+
+    /// Returns whether all due events are published, for a cycle that has ended, if there is one.
+    pub(super) fn publishing(&self, ended: Option<&Cycle>) -> Finding {
+        let failed = ended.map_or(0, |cycle| cycle.tally.failed);
+        let malformed = ended.map_or(0, |cycle| cycle.tally.malformed);
+        let broken = |reason, message: String| Finding::broken(status::PUBLISHING, reason, message);
+        if failed > 0 {
+            let next = "the next cycle publishes what is still due";
+            broken("EventsGivenUp", format!("{failed} events of the last cycle were given up; {next}"))
+        } else if self.link.is_troubled {
+            broken("NotConnected", "nothing is published until the broker is connected".to_owned())
+        } else if ended.is_some_and(|cycle| !cycle.pager.is_complete()) {
+            let message = "the last poll could not read the whole list, and published what it could: see FleetReachable";
+            broken("FleetNotListed", message.to_owned())
+        } else if malformed > 0 {
+            let message = format!(
+                "malformed resources get no events ({malformed} in the last poll): see FleetReachable"
+            );
+            broken("MalformedResources", message)
+        } else if ended.is_some_and(Cycle::selects_nothing) {
+            let message = "there is nothing to publish: no resource matches spec.shardSelector";
+            Finding::valid(status::PUBLISHING, status::NOTHING_SELECTED, message)
+        } else {
+            let message = "every due event of the last cycle was confirmed";
+            Finding::valid(status::PUBLISHING, "AllConfirmed", message)
+        }
+    }
+
+    pub(super) fn publish(&mut self, now: Now, step: &mut Step) {
+        let Some(broker) = self.broker.clone().filter(|_| self.link.is_up) else { return };
+        while let Some(cycle) = &mut self.cycle
+            && let Some(batch) = cycle.take(now.monotonic)
+        {
+            let loaded = Arc::clone(&cycle.loaded);
+            if batch.attempts > 0 {
+                step.notes.push(loaded.shard.count(metrics::REPUBLISHED, batch.events.len()));
+            }
+            let action = Action::Publish { broker: Arc::clone(&broker), events: Arc::clone(&batch.events) };
+            let asked = Asked::Publish { cycle: cycle.number, batch, loaded };
+            self.ask(action, asked, step);
+        }
+    }
+
+    pub(super) fn published(
+        &mut self,
+        number: u64,
+        batch: Batch,
+        loaded: &Loaded,
+        outcome: Outcome,
+        now: Now,
+        step: &mut Step,
+    ) {
+        let results = match outcome {
+            // None was sent.
+            Err(failure) if failure.class == Class::Unavailable => {
+                self.link_lost(loaded, &failure, now, step);
+                if let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.number == number) {
+                    cycle.unsent(batch);
+                }
+                return;
+            }
+            Ok(Success::Published(results)) => results,
+            Ok(_) => Vec::new(),
+            Err(failure) => vec![Err(failure); batch.events.len()],
+        };
+        let mut left: Vec<CloudEvent> = Vec::new();
+        let mut why: Option<Failure> = None;
+        let mut results = results.into_iter();
+        for sent in &*batch.events {
+            let silence = || Err(Failure::new(Class::Unknown, "no answer for this event"));
+            if let Err(failure) = results.next().unwrap_or_else(silence) {
+                left.push(event::again(sent, &mut self.random));
+                // A broken connection is the most useful reason.
+                if why.as_ref().is_none_or(|why| why.class != Class::Unknown) {
+                    why = Some(failure);
+                }
+            }
+        }
+        let confirmed = batch.events.len() - left.len();
+        if confirmed > 0 {
+            step.notes.push(loaded.shard.count(metrics::PUBLISHED, confirmed));
+            self.link.works();
+        }
+        if let Some(why) = why.as_ref().filter(|why| why.class == Class::Unknown) {
+            self.link_lost(loaded, why, now, step);
+        }
+        let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.number == number) else { return };
+        cycle.confirmed(confirmed);
+        let Some(why) = why else { return };
+        let first = left[0].data["id"].as_str().unwrap_or_default().to_owned();
+        let count = left.len();
+        let message = match cycle.unconfirmed(left, batch.attempts, now.monotonic, &mut self.random) {
+            Fate::Again => {
+                format!("{} not confirmed and will be sent again (the first: {first}): {why}", were(count))
+            }
+            Fate::GivenUp => {
+                step.notes.push(loaded.shard.count(metrics::BROKER_ERRORS, count));
+                format!("{} given up for this cycle (the first: {first}): {why}", were(count))
+            }
+        };
+        step.notes.push(Note::Warning { message });
+    }
+
+    /// Records that the connection was lost.
+    fn link_lost(&mut self, loaded: &Loaded, failure: &Failure, now: Now, step: &mut Step) {
+        let is_ours = self
+            .loader
+            .loaded
+            .as_deref()
+            .is_some_and(|current| current.config.target == loaded.config.target);
+        if is_ours && self.link.is_up {
+            self.lose_link(now, step);
+            let message = format!("the connection to the broker was lost: {}", failure.message);
+            self.not_connected("ConnectionLost", message, now, step);
+        }
+    }
+}
+
+/// Returns a number of events, as the beginning of a sentence.
+fn were(events: usize) -> String {
+    if events == 1 { "1 event was".to_owned() } else { format!("{events} events were") }
+}

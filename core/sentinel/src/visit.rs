@@ -1,0 +1,224 @@
+//! The pages of the list, and the decision on each resource.
+//!
+//! Source: HyperFleet Sentinel, "Main Reconciler", steps 2 and 3.
+
+use std::sync::Arc;
+
+use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_engine::machine::{Note, Step};
+use lockstep_engine::time::Now;
+
+use super::cycle::Cycle;
+use super::decision::{self, Decision};
+use super::fleet::{self, Malformed, Resource};
+use super::metrics::{self, operation};
+use super::pager::Setback;
+use super::status::{self, Finding};
+use super::{Asked, Sentinel, config, event};
+
+/// The reason if a page is too large to be read.
+const TOO_LARGE: &str = "AnswerTooLarge";
+/// The maximum number of malformed resources in a cycle that are reported and stored.
+const TOLD_MAX: usize = 1000;
+
+impl Sentinel {
+    pub(super) fn fetch(&mut self, now: Now, step: &mut Step) {
+        let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.has_room()) else { return };
+        let Some((place, _)) = cycle.pager.next().filter(|(_, not_before)| *not_before <= now.monotonic)
+        else {
+            return;
+        };
+        let config = &cycle.loaded.config;
+        let url = fleet::url(&config.url, config.dialect, &config.resource_type, &config.selector, place);
+        let keep = Arc::clone(&cycle.keep);
+        let headers = config.headers.clone();
+        let action = Action::Fetch { url: url.clone(), headers, timeout: config.timeout, keep };
+        cycle.is_fetching = true;
+        let asked = Asked::Page { cycle: cycle.number, url };
+        self.ask(action, asked, step);
+    }
+
+    pub(super) fn fetched(&mut self, number: u64, url: &str, outcome: Outcome, now: Now, step: &mut Step) {
+        let Some(mut cycle) = self.cycle.take_if(|cycle| cycle.number == number) else { return };
+        cycle.is_fetching = false;
+        let loaded = Arc::clone(&cycle.loaded);
+        let (dialect, selector) = (loaded.config.dialect, &loaded.config.selector);
+        let page = match outcome {
+            Ok(Success::Document(text)) => {
+                let page = fleet::read(&text, dialect, selector).and_then(|mut page| {
+                    self.leave_out(&mut cycle, std::mem::take(&mut page.malformed), page.spoiled, step);
+                    cycle.pager.took(&mut page).map(|()| page)
+                });
+                page.map_err(|problem| (Some("InvalidAnswer"), Failure::new(Class::Unknown, problem)))
+            }
+            Ok(Success::Oversized { why, is_late }) => {
+                let class = if is_late { Class::Unknown } else { Class::Invalid };
+                Err((Some(TOO_LARGE), Failure::new(class, why)))
+            }
+            Ok(_) => Err((Some("InvalidAnswer"), Failure::new(Class::Unknown, "the answer is no document"))),
+            Err(failure) => Err((None, failure)),
+        };
+        match page {
+            Ok(page) => cycle.unvisited = page.resources.into(),
+            Err((reason, failure)) => self.page_failed(&mut cycle, url, reason, &failure, now, step),
+        }
+        self.cycle = Some(cycle);
+        self.visit(now, step);
+    }
+
+    /// Visits the resources that were read, as long as there is room for the events.
+    pub(super) fn visit(&mut self, now: Now, step: &mut Step) {
+        let Some(mut cycle) = self.cycle.take() else { return };
+        while let Some(resources) = cycle.visit() {
+            self.decide(&mut cycle, resources, now, step);
+        }
+        if !cycle.is_listed && cycle.pager.is_complete() && cycle.unvisited.is_empty() {
+            cycle.is_listed = true;
+            self.listed(&cycle, now, step);
+        }
+        self.cycle = Some(cycle);
+    }
+
+    /// Handles the end of the list.
+    fn listed(&mut self, cycle: &Cycle, now: Now, step: &mut Step) {
+        self.has_polled = true;
+        step.notes.push(cycle.loaded.shard.pending(cycle.tally.resources));
+        let finding = match cycle.tally.malformed {
+            0 if cycle.selects_nothing() => {
+                let message = format!(
+                    "the last poll read the whole list: no resource matches the selector {:?}; check spec.shardSelector",
+                    cycle.loaded.shard.shard
+                );
+                Finding::valid(status::FLEET_REACHABLE, status::NOTHING_SELECTED, message)
+            }
+            0 => {
+                Finding::valid(status::FLEET_REACHABLE, "FleetListed", "the last poll brought the whole list")
+            }
+            n => Finding::valid(
+                status::FLEET_REACHABLE,
+                "MalformedResources",
+                format!(
+                    "the last poll brought the whole list, but {n} of its resources can't be understood ({}); the log names them",
+                    cycle.example.as_deref().unwrap_or_default()
+                ),
+            ),
+        };
+        self.find(finding, now, step);
+    }
+
+    fn page_failed(
+        &mut self,
+        cycle: &mut Cycle,
+        url: &str,
+        reason: Option<&'static str>,
+        failure: &Failure,
+        now: Now,
+        step: &mut Step,
+    ) {
+        let setback = if cycle.pager.is_done() {
+            Setback::GivenUp
+        } else if reason == Some(TOO_LARGE) {
+            cycle.pager.oversized(failure, now.monotonic, &mut self.random)
+        } else {
+            cycle.pager.failed(failure, now.monotonic, &mut self.random)
+        };
+        let follows = match setback {
+            Setback::Again => "requesting it again",
+            Setback::Smaller => "requesting fewer resources at a time",
+            Setback::PassedOver => "skipping the page",
+            Setback::GivenUp if cycle.pager.given_up().is_some() => {
+                "the list was given up; the next poll continues here"
+            }
+            Setback::GivenUp => "the list was given up; the next poll begins at page 1",
+        };
+        let message = format!("GET {} failed: {failure}; {follows}", config::without_credentials(url));
+        // The API may ask for a long pause.
+        let is_put_off = failure.class == Class::Throttled || failure.retry_after.is_some();
+        if matches!(setback, Setback::Again | Setback::Smaller) && !is_put_off {
+            step.notes.push(Note::Log { debug: true, message });
+            return;
+        }
+        // A poll fails once, however many of its pages do (the specification's "Total API errors by operation").
+        if std::mem::replace(&mut cycle.has_failed, true) {
+            step.notes.push(Note::Log { debug: true, message: message.clone() });
+        } else {
+            step.notes.push(cycle.loaded.shard.count_of(metrics::API_ERRORS, operation::FETCH_RESOURCES, 1));
+            step.notes.push(Note::Warning { message: message.clone() });
+        }
+        let reason = reason.unwrap_or(match failure.class {
+            Class::Forbidden => "Forbidden",
+            Class::Invalid | Class::NotFound | Class::Gone => "RequestRefused",
+            Class::Throttled => "Throttled",
+            _ => "Unreachable",
+        });
+        self.find(Finding::broken(status::FLEET_REACHABLE, reason, message), now, step);
+    }
+
+    /// Decides about each of these resources.
+    fn decide(&mut self, cycle: &mut Cycle, resources: Vec<Resource>, now: Now, step: &mut Step) {
+        let loaded = Arc::clone(&cycle.loaded);
+        let config = &loaded.config;
+        let mut due = Vec::with_capacity(resources.len());
+        let (mut ready, mut not_ready) = (0_usize, 0_usize);
+        for resource in resources {
+            // The server could not filter these.
+            if !resource.is_selected {
+                continue;
+            }
+            cycle.tally.resources += 1;
+            let decision = decision::evaluate(&resource, &config.backoffs, now.wall);
+            if self.settings.tells_decisions {
+                step.notes.push(Note::Log { debug: true, message: told(&resource, decision) });
+            }
+            match decision {
+                Decision::Publish => {
+                    let id = self.ids.next(now.wall, &mut self.random);
+                    let trace = cycle.trace.as_ref().map(|trace| trace.span(&mut self.random));
+                    due.push(event::reconcile(resource, &config.resource_type, id, trace, now.wall));
+                }
+                Decision::Skip { .. } if resource.is_ready => ready += 1,
+                Decision::Skip { .. } => not_ready += 1,
+            }
+        }
+        cycle.tally.skipped_ready += ready as u64;
+        cycle.tally.skipped_not_ready += not_ready as u64;
+        for (state, skipped) in [("ready", ready), ("not_ready", not_ready)] {
+            if skipped > 0 {
+                step.notes.push(loaded.shard.count_of(metrics::SKIPPED, state, skipped));
+            }
+        }
+        cycle.push(due);
+    }
+
+    /// Reports resources that can't be parsed.
+    fn leave_out(&self, cycle: &mut Cycle, malformed: Vec<Malformed>, count: usize, step: &mut Step) {
+        if count == 0 {
+            return;
+        }
+        cycle.tally.malformed += count as u64;
+        step.notes.push(cycle.loaded.shard.count(metrics::MALFORMED, count));
+        for item in malformed {
+            cycle.example.get_or_insert_with(|| item.problem.clone());
+            if cycle.malformed.len() == TOLD_MAX {
+                return;
+            }
+            // Resources that were reported in the last cycle are not reported again.
+            if !self.malformed.contains(&item.flaw) {
+                let message = format!("a resource is left out because it can't be understood: {item}");
+                step.notes.push(Note::Warning { message });
+            }
+            cycle.malformed.insert(item.flaw);
+        }
+    }
+}
+
+/// Returns a decision as text.
+fn told(resource: &Resource, decision: Decision) -> String {
+    let state = if resource.is_ready { "ready" } else { "not ready" };
+    match decision {
+        Decision::Publish => format!("{}: {}, {state}", resource.id, decision::BACKOFF_EXPIRED),
+        Decision::Skip { until } => {
+            format!("{}: skipped, {state}, its backoff expires at {until}", resource.id)
+        }
+    }
+}

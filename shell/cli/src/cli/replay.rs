@@ -1,0 +1,175 @@
+//! `lockstep replay`.
+
+use std::fmt::Display;
+use std::io::{self, BufRead as _, IsTerminal as _, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow, bail};
+use lockstep_cli::controllers;
+use lockstep_engine::machine::{Machine, Step};
+use lockstep_engine::recording::read::{self, Lines};
+use lockstep_engine::recording::{Header, Line, Replay, ReplayedStep};
+use similar::{ChangeTag, TextDiff};
+
+use self::brief::Brief;
+
+mod brief;
+
+/// Takes the steps of a recorded run again and compares what the controller decides
+///
+/// Reads what `lockstep run --record` wrote. Each step is a line: its number, the time since the start, what went in,
+/// and what was asked for. The first step that decides anything else ends the replay with exit code 1.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The recording
+    file: PathBuf,
+
+    /// Stop after the step of this number
+    #[arg(long, value_name = "N")]
+    until: Option<u64>,
+
+    /// Wait for Enter before each step
+    #[arg(long)]
+    step: bool,
+
+    /// Show what the first step that differs gave out then (-) and gives out now (+)
+    #[arg(long)]
+    diff: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lockstep replay run.jsonl
+  lockstep replay run.jsonl.1 --until 250
+  lockstep replay run.jsonl --diff
+
+Recordings hold stand-ins such as hidden-6d0f0e5ac3b71f94 instead of the values of Secrets.";
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.step && !io::stdin().is_terminal() {
+        bail!("--step waits for Enter between the steps, so it needs a terminal as its input");
+    }
+    let file = args.file.display();
+    let bytes = std::fs::read(&args.file).with_context(|| format!("cannot read {file}"))?;
+    let (header, lines) = read::open(&bytes).with_context(|| file.to_string())?;
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "{} of lockstep {}, segment {}, made from {}",
+        header.machine, header.program, header.segment, header.config
+    )?;
+    let make = |origin: lockstep_engine::recording::Origin<'_>| {
+        controllers::revive(&header.machine, origin).map(|machine| machine as Box<dyn Machine>)
+    };
+    let replay = Replay::new(&header, make).map_err(|error| broken(&header, &file, &error))?;
+    steps(args, &header, replay, lines, &mut out)
+}
+
+fn broken(header: &Header, file: &impl Display, error: &impl Display) -> anyhow::Error {
+    anyhow!("{file} (written by lockstep {}): {error}", header.program)
+}
+
+fn steps<M, E>(
+    args: &Args,
+    header: &Header,
+    mut replay: Replay<M>,
+    mut lines: Lines<'_>,
+    out: &mut impl Write,
+) -> anyhow::Result<()>
+where
+    M: FnMut(lockstep_engine::recording::Origin<'_>) -> Result<Box<dyn Machine>, E>,
+    E: Display,
+{
+    let file = args.file.display();
+    let (mut brief, mut count, mut last) = (Brief::default(), 0_u64, 0);
+    while args.until.is_none_or(|until| last < until)
+        && let Some(line) = lines.next()
+    {
+        let line = line.with_context(|| file.to_string())?;
+        let Line::Step(taken) = &line else {
+            writeln!(out, "        (the state as it was here)")?;
+            replay.take(line).map_err(|error| broken(header, &file, &error))?;
+            continue;
+        };
+        let number = taken.number;
+        if let Some(until) = args.until
+            && number > until
+        {
+            bail!("{file} begins with step {number}, after the step {until} that --until names");
+        }
+        write!(out, "{}", brief.line(taken))?;
+        out.flush()?;
+        if args.step {
+            io::stdin().lock().read_line(&mut String::new())?;
+        } else {
+            writeln!(out)?;
+        }
+        let again = catch_unwind(AssertUnwindSafe(|| replay.take(line)));
+        let again = again.map_err(|_| anyhow!("{file}: step {number} panics in this lockstep"))?;
+        if let Some(ReplayedStep { taken, differs: Some(given) }) =
+            again.map_err(|error| broken(header, &file, &error))?
+        {
+            return differs(args, header, number, &taken.gave, &given, out);
+        }
+        (count, last) = (count + 1, number);
+    }
+    let cut = if lines.is_cut() { "; the last line was cut off while it was written" } else { "" };
+    let how = if count == 1 { "as" } else { "all as" };
+    Ok(writeln!(out, "{} replayed, {how} recorded{cut}", super::count(count, "step"))?)
+}
+
+fn differs(
+    args: &Args,
+    header: &Header,
+    number: u64,
+    recorded: &Step,
+    given: &Step,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let file = args.file.display();
+    let (recorded, given) = (serde_json::to_string_pretty(recorded)?, serde_json::to_string_pretty(given)?);
+    if args.diff {
+        write!(out, "{}", diff(&recorded, &given))?;
+        out.flush()?;
+    }
+    let hint = if args.diff { "" } else { "; --diff shows how" };
+    bail!(
+        "{file}: step {number} gave out something else when it was recorded (lockstep {}) than it gives out now \
+         (lockstep {}){hint}",
+        header.program,
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// Returns the lines that differ, each with three lines of context.
+fn diff(recorded: &str, given: &str) -> String {
+    let diff = TextDiff::from_lines(recorded, given);
+    let mut shown = vec!["--- recorded".to_owned(), "+++ now".to_owned()];
+    for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
+        shown.push(hunk.header().to_string());
+        for change in hunk.iter_changes() {
+            let sign = match change.tag() {
+                ChangeTag::Equal => ' ',
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+            };
+            shown.push(format!("{sign}{}", change.value().trim_end_matches('\n')));
+        }
+    }
+    shown.push(String::new());
+    shown.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diff_shows_what_changed_and_a_little_around_it() {
+        let before = "1\n2\n3\n4\n5\n6\n7\n8";
+        let shown = diff(before, &before.replace('7', "seven"));
+        assert_eq!(shown, "--- recorded\n+++ now\n@@ -4,5 +4,5 @@\n 4\n 5\n 6\n-7\n+seven\n 8\n");
+    }
+}

@@ -1,0 +1,96 @@
+//! Formats a step in one line.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use lockstep_engine::action::{Action, ActionId, Outcome};
+use lockstep_engine::machine::Event;
+use lockstep_engine::object::{Kind, metadata};
+use lockstep_engine::recording::RecordedStep;
+use serde_json::Value;
+
+/// The maximum number of requests of a step in a line.
+const NAMED_MAX: usize = 4;
+
+/// Stores the requests, to describe their answers.
+#[derive(Debug, Default)]
+pub(super) struct Brief {
+    asked: BTreeMap<ActionId, String>,
+}
+
+impl Brief {
+    /// Returns the line of a step: its number, the time since the start, its event, and its requests.
+    pub(super) fn line(&mut self, taken: &RecordedStep) -> String {
+        let elapsed = taken.now.monotonic.elapsed();
+        let mut line = format!(
+            "{:>7} {:>7}.{:03}s  {}",
+            taken.number,
+            elapsed.as_secs(),
+            elapsed.subsec_millis(),
+            self.event(&taken.event)
+        );
+        let requests = &taken.gave.requests;
+        for (place, request) in requests.iter().enumerate() {
+            let brief = action(&request.action);
+            if place < NAMED_MAX {
+                let before = if place == 0 { "  =>  " } else { ", " };
+                let _infallible = write!(line, "{before}{brief}");
+            }
+            self.asked.insert(request.id, brief);
+        }
+        if requests.len() > NAMED_MAX {
+            let _infallible = write!(line, " and {} more", requests.len() - NAMED_MAX);
+        }
+        // Control characters in the file must not break the line.
+        line.replace(char::is_control, " ")
+    }
+
+    fn event(&mut self, event: &Event) -> String {
+        match event {
+            Event::Started => "started".to_owned(),
+            Event::LeadershipChanged { leading: true } => "leads".to_owned(),
+            Event::LeadershipChanged { leading: false } => "leads no longer".to_owned(),
+            Event::ListStarted { kind } => format!("list of {kind} begins"),
+            Event::ListCompleted { kind } => format!("list of {kind} is complete"),
+            Event::Applied { kind, object } => format!("saw {}", name(kind, object)),
+            Event::Deleted { kind, object } => format!("saw {} go", name(kind, object)),
+            Event::WatchFailed { kind, failure } => format!("watch of {kind} failed: {failure}"),
+            Event::Finished { id, outcome } => {
+                let asked = self.asked.remove(id).unwrap_or_else(|| format!("request {}", id.0));
+                format!("{asked}: {}", ended(outcome))
+            }
+            Event::TimerFired => "woke".to_owned(),
+        }
+    }
+}
+
+fn name(kind: &Kind, object: &Value) -> String {
+    match metadata(object, "namespace") {
+        "" => format!("{kind} {}", metadata(object, "name")),
+        namespace => format!("{kind} {namespace}/{}", metadata(object, "name")),
+    }
+}
+
+fn action(action: &Action) -> String {
+    let name = action.name();
+    match action {
+        Action::Watch { kind, .. } | Action::Unwatch { kind } | Action::List { kind, .. } => {
+            format!("{name} {kind}")
+        }
+        Action::Discover { api_version } => format!("{name} {api_version}"),
+        Action::Get { target, .. }
+        | Action::Apply { target, .. }
+        | Action::Create { target, .. }
+        | Action::Update { target, .. }
+        | Action::Patch { target, .. }
+        | Action::Delete { target, .. } => format!("{name} {target}"),
+        Action::Fetch { url, .. } => format!("{name} {url}"),
+        Action::ResolveImage { image, .. } => format!("{name} {image}"),
+        Action::Connect { broker } => format!("{name} {}", broker.name()),
+        Action::Publish { broker, events } => format!("{name} {} to {}", events.len(), broker.name()),
+    }
+}
+
+fn ended(outcome: &Outcome) -> String {
+    outcome.as_ref().map_or_else(ToString::to_string, |_| "ok".to_owned())
+}

@@ -1,0 +1,285 @@
+//! `lockstep run`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use clap::ArgAction;
+use lockstep_cli::controllers;
+use lockstep_crds::CrdSet;
+use lockstep_engine::action::Class;
+use lockstep_engine::duration;
+use lockstep_engine::lease::Election;
+use lockstep_engine::operator::Config;
+use lockstep_runtime::address::Address;
+use lockstep_runtime::clock::Clock;
+use lockstep_runtime::execute::Executor;
+use lockstep_runtime::failure::masked;
+use lockstep_runtime::manager::Manager;
+use lockstep_runtime::metrics::Metrics;
+use lockstep_runtime::{connect, record};
+use tracing::info;
+
+use super::serving::Serving;
+use super::signal::Signals;
+use super::{Misuse, logging, process};
+
+/// Runs controllers against a cluster
+///
+/// The cluster is that of the current kubeconfig (--kubeconfig, KUBECONFIG, ~/.kube/config), or the one whose pod this runs
+/// in. Every flag can be given by its environment variable as well. One that is given again counts as it was given last.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    choice: super::Choice,
+
+    /// Where the Lease of the leader election is [default: the namespace of the context, or of the pod]
+    #[arg(long, value_name = "NAMESPACE", env = "LOCKSTEP_NAMESPACE")]
+    namespace: Option<String>,
+
+    /// Where /metrics is served; 0 for nowhere
+    #[arg(long, value_name = "ADDR", default_value = ":8080", env = "LOCKSTEP_METRICS_BIND_ADDRESS")]
+    metrics_bind_address: Address,
+
+    /// Where /healthz and /readyz are served; 0 for nowhere
+    #[arg(long, value_name = "ADDR", default_value = ":8081", env = "LOCKSTEP_HEALTH_PROBE_BIND_ADDRESS")]
+    health_probe_bind_address: Address,
+
+    /// Act only while holding the Lease, so that several replicas can run
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true",
+        action = ArgAction::Set,
+        env = "LOCKSTEP_LEADER_ELECT"
+    )]
+    leader_elect: bool,
+
+    /// The name of the Lease
+    #[arg(long, value_name = "NAME", default_value = "lockstep", env = "LOCKSTEP_LEASE_NAME")]
+    lease_name: String,
+
+    /// What to log: off, error, warn, info, debug, trace, or directives such as `info,lockstep=debug`
+    #[arg(long, value_name = "LEVEL", default_value = "info", env = "LOCKSTEP_LOG_LEVEL")]
+    log_level: String,
+
+    /// How log lines look
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", env = "LOCKSTEP_LOG_FORMAT")]
+    log_format: logging::Format,
+
+    /// Most objects that each controller works on at a time [default: 16; bridge: 5]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=1024),
+        env = "LOCKSTEP_CONCURRENCY"
+    )]
+    concurrency: Option<u16>,
+
+    /// How often everything is looked at again, such as 90s, 10m or 1h
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = resync, env = "LOCKSTEP_RESYNC")]
+    resync: Duration,
+
+    /// Write every step of the controller to this file, without the values of Secrets, for `lockstep replay`
+    #[arg(long, value_name = "FILE", env = "LOCKSTEP_RECORD")]
+    record: Option<PathBuf>,
+
+    /// How large the recording may become, such as 512Ki, 64Mi or 1Gi, before a new file begins; three older ones are
+    /// kept as FILE.1, FILE.2 and FILE.3
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "64Mi",
+        value_parser = size,
+        env = "LOCKSTEP_RECORD_MAX_SIZE"
+    )]
+    record_max_size: u64,
+
+    /// The kubeconfig to use
+    #[arg(long, value_name = "FILE", env = "LOCKSTEP_KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig to use
+    #[arg(long, value_name = "NAME", env = "LOCKSTEP_CONTEXT")]
+    context: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lockstep run --controllers namespaceclass
+  lockstep run --context staging --log-level debug
+  lockstep run --leader-elect --namespace lockstep-system --log-format json
+  lockstep run --metrics-bind-address 127.0.0.1:9090 --health-probe-bind-address 0
+  lockstep run --controllers namespaceclass --record run.jsonl
+
+The resource definitions come first:
+  lockstep crds --controllers namespaceclass | kubectl apply --server-side -f -
+Ctrl-C or SIGTERM ends it, after what is being written.";
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let sets = controllers::select_running(&args.choice.controllers).map_err(Misuse::of)?;
+    if args.record.is_some() && sets.len() != 1 {
+        let names = sets.iter().map(|set| set.controller).collect::<Vec<_>>().join(", ");
+        let story =
+            format!("--record writes down one controller; choose it with --controllers, out of {names}");
+        return Err(Misuse(story).into());
+    }
+    logging::start(&args.log_level, args.log_format)?;
+    let mut signals = Signals::new()?;
+    let preparing = async {
+        let config = connect::configuration(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+        let client = connect(config.clone(), &sets).await?;
+        let account = connect::account(&client).await;
+        info!(
+            version = env!("CARGO_PKG_VERSION"),
+            cluster = masked(&config.cluster_url.to_string()),
+            account = account.as_deref().unwrap_or("unknown"),
+            controllers = sets.iter().map(|set| set.controller).collect::<Vec<_>>().join(","),
+            leader_elect = args.leader_elect,
+            "starting"
+        );
+        let clock = Clock::start(jiff::Timestamp::now);
+        let metrics = Metrics::new(prometheus::Registry::new())?;
+        let (instance, seed) = (process::instance(), process::seed());
+        let mut manager = Manager::new(client, clock.clone(), seed, metrics.clone());
+        let mut recording = None;
+        for set in &sets {
+            let concurrency = args.concurrency.unwrap_or_else(|| controllers::concurrency(set.controller));
+            let settings = Config {
+                concurrency: concurrency.into(),
+                resync: args.resync,
+                instance: instance.clone(),
+                seed,
+            };
+            let machine = process::controller(set.controller, &settings)?;
+            let Some(path) = args.record.clone() else {
+                manager.add(machine);
+                continue;
+            };
+            let options = record::Options { path, max_bytes: args.record_max_size };
+            let (recorded, begun) = record::start(machine, serde_json::to_value(&settings)?, options)?;
+            manager.add(Box::new(recorded));
+            recording = Some(begun);
+        }
+        if args.leader_elect {
+            let namespace = args.namespace.as_deref().unwrap_or(&config.default_namespace);
+            let election = Election::new(namespace, &args.lease_name, instance);
+            manager.elect(Box::new(election), connect::client(config)?);
+        }
+        let (metrics_at, probes_at) = (&args.metrics_bind_address, &args.health_probe_bind_address);
+        let serving = Serving::bind(manager, metrics, clock, metrics_at, probes_at).await?;
+        Ok::<_, anyhow::Error>((serving, recording))
+    };
+    // A signal ends the program even if a connection hangs.
+    let (serving, recording) = tokio::select! {
+        biased;
+        () = signals.next() => return Ok(()),
+        ready = preparing => ready?,
+    };
+    let result = serving.run(&mut signals).await;
+    if let Some(recording) = recording {
+        recording.finish();
+    }
+    result
+}
+
+/// Connects, and checks that the cluster answers and has our CRDs.
+async fn connect(config: kube::Config, sets: &[CrdSet]) -> anyhow::Result<kube::Client> {
+    let url = masked(&config.cluster_url.to_string());
+    let client = connect::client(config)?;
+    let executor = Executor::new(client.clone(), "run");
+    let kinds = controllers::kinds(sets);
+    let missing = controllers::missing(&executor, &kinds).await.map_err(|failure| match failure.class {
+        Class::Unavailable | Class::Unknown => {
+            anyhow!("cannot reach the Kubernetes API at {url}: {}", failure.message)
+        }
+        Class::NotFound
+        | Class::AlreadyExists
+        | Class::Conflict
+        | Class::Invalid
+        | Class::Forbidden
+        | Class::Gone
+        | Class::Throttled => anyhow!("the Kubernetes API at {url} refuses to list its kinds: {failure}"),
+    })?;
+    let names: Vec<&str> = sets.iter().map(|set| set.controller).collect();
+    let crds = format!("lockstep crds --controllers {} | kubectl apply --server-side", names.join(","));
+    if !missing.is_empty() {
+        let names = missing.iter().map(|kind| format!("{}.{}", kind.plural, kind.group));
+        bail!(
+            "the cluster at {url} does not know {}; install the definitions with: \
+             {crds} -f -",
+            names.collect::<Vec<_>>().join(", ")
+        );
+    }
+    // If the CRD belongs to another project, its objects belong to the controller of that project.
+    let unknown = controllers::unknown_fields(&client, sets).await;
+    if !unknown.is_empty() {
+        bail!(
+            "the cluster at {url} has another definition, which does not know {}; if it is somebody else's, as NVIDIA's DPF \
+             defines DPUServices too, the controller can't run here, and if it is an older one of ours, upgrade it with: \
+             {crds} --force-conflicts -f -",
+            unknown.join(", ")
+        );
+    }
+    Ok(client)
+}
+
+fn resync(text: &str) -> Result<Duration, String> {
+    let resync = duration::parse(text)?;
+    if resync < Duration::from_secs(1) { Err("expected at least 1s".to_owned()) } else { Ok(resync) }
+}
+
+/// The minimum size of a recording file, in bytes.
+const RECORD_MIN_BYTES: u64 = 64 << 10;
+
+fn size(text: &str) -> Result<u64, String> {
+    let units = [("Ki", 10), ("Mi", 20), ("Gi", 30)];
+    let read = units.iter().find_map(|(unit, shift)| {
+        let number = text.strip_suffix(unit)?.parse::<u64>().ok()?;
+        number.checked_mul(1 << shift)
+    });
+    let bytes = read.ok_or("expected a size such as 512Ki, 64Mi or 1Gi")?;
+    if bytes < RECORD_MIN_BYTES { Err("expected at least 64Ki".to_owned()) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::super::{Cli, Command};
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_unit() {
+        assert_eq!(size("64Ki"), Ok(65_536));
+        assert_eq!(size("2Gi"), Ok(2 << 30));
+        for bad in ["", "64", "63Ki", "-1Mi", "64MB", "1.5Mi", "99999999999Gi"] {
+            assert!(size(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    /// The chart appends extraArgs to its own flags.
+    #[test]
+    fn a_flag_that_is_given_again_counts_as_it_was_given_last() {
+        let first =
+            ["lockstep", "run", "--log-level=info", "--controllers=bridge,dpuservice", "--leader-elect"];
+        let again = ["--log-level=debug", "--controllers=sentinel,bridge"];
+        let line = first.into_iter().chain(again);
+        let Command::Run(args) = Cli::try_parse_from(line).unwrap().command else { unreachable!() };
+        assert_eq!((args.log_level.as_str(), args.leader_elect), ("debug", true));
+        assert_eq!(args.choice.controllers, ["sentinel", "bridge"]);
+    }
+
+    #[test]
+    fn resync_reads_the_usual_forms() {
+        assert_eq!(resync("10m"), Ok(Duration::from_mins(10)));
+        assert_eq!(resync("1h30m"), Ok(Duration::from_mins(90)));
+        for bad in ["", "10", "-5m", "0s", "999ms", "soon"] {
+            assert!(resync(bad).is_err(), "{bad:?}");
+        }
+    }
+}

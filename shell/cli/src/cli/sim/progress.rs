@@ -1,0 +1,77 @@
+//! The progress of a search, on stderr: a bar on a terminal, otherwise a line from time to time.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use lockstep_sim::Search;
+
+use super::super::count;
+use super::interrupt::Stop;
+
+/// The interval between progress lines without a terminal. A short search prints none.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// Shows the progress of `search` while it runs. After each run, the search reports the number of runs made, and the returned
+/// value decides whether it continues.
+pub(super) fn of<T>(
+    search: &Search,
+    name: &str,
+    stop: &Stop,
+    run: impl FnOnce(&(dyn Fn(u64) -> ControlFlow<()> + Sync)) -> T,
+) -> T {
+    let all = search.seeds.end - search.seeds.start;
+    if !std::io::stderr().is_terminal() {
+        let (began, told) = (Instant::now(), Mutex::new(Instant::now()));
+        return run(&|done| {
+            if let Ok(mut told) = told.lock()
+                && told.elapsed() >= PERIOD
+            {
+                *told = Instant::now();
+                let line = line(name, done, all, began.elapsed());
+                // If stderr is closed, the line can't be printed.
+                let _ = writeln!(std::io::stderr(), "{line}");
+            }
+            stop.flow()
+        });
+    }
+    let bar = ProgressBar::new(all);
+    let style = "{prefix}  {wide_bar}  {pos}/{len} runs  {per_sec}  {eta} left";
+    bar.set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
+    bar.set_prefix(name.to_owned());
+    let result = run(&|done| {
+        bar.set_position(done);
+        stop.flow()
+    });
+    bar.finish_and_clear();
+    result
+}
+
+fn line(name: &str, done: u64, all: u64, took: Duration) -> String {
+    let left = took.as_secs() * all.saturating_sub(done) / done.max(1);
+    format!("{name}: {done} of {}, about {left} s left", count(all, "run"))
+}
+
+/// Shows the elapsed time of an operation with an unknown end.
+pub(super) fn while_it_lasts<T>(what: String, run: impl FnOnce() -> T) -> T {
+    let spinner = ProgressBar::new_spinner().with_message(what);
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    let result = run();
+    spinner.finish_and_clear();
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_how_much_is_left() {
+        let line = |done| line("bridge", done, 1000, Duration::from_secs(20));
+        assert_eq!(line(200), "bridge: 200 of 1000 runs, about 80 s left");
+        assert_eq!(line(1000), "bridge: 1000 of 1000 runs, about 0 s left");
+        assert_eq!(super::line("bridge", 1, 1, Duration::ZERO), "bridge: 1 of 1 run, about 0 s left");
+    }
+}

@@ -1,0 +1,226 @@
+//! The controllers of this program, by name.
+
+use std::sync::Arc;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionVersion;
+use kube::Client;
+use lockstep_bridge as bridge;
+use lockstep_crds::CrdSet;
+use lockstep_dpuservice as dpuservice;
+use lockstep_engine::action::{Action, Class, Failure, Success};
+use lockstep_engine::object::Kind;
+use lockstep_engine::operator::Config;
+use lockstep_engine::recording::{Origin, Recordable};
+use lockstep_namespaceclass as namespaceclass;
+use lockstep_runtime::execute::{Executor, TIMEOUT};
+use serde_json::{Map, Value};
+
+/// A controller that `lockstep run` does not run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unrunnable {
+    /// There is no controller with that name.
+    #[error(transparent)]
+    Unknown(#[from] UnknownController),
+    /// It has its own command.
+    #[error("{0} runs in a process of its own, one for each configuration: lockstep {0} --config <name>")]
+    Alone(&'static str),
+}
+
+/// Returns the sets of CRDs of the named controllers that run together; of all of them if none is named.
+pub fn select_running(names: &[String]) -> Result<Vec<CrdSet>, Unrunnable> {
+    let mut chosen = select(names)?;
+    match chosen.iter().find(|set| set.runs_alone) {
+        Some(set) if !names.is_empty() => Err(Unrunnable::Alone(set.controller)),
+        _ => {
+            chosen.retain(|set| !set.runs_alone);
+            Ok(chosen)
+        }
+    }
+}
+
+/// A name that belongs to no controller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no controller named {name:?}; these exist: {existing}")]
+pub struct UnknownController {
+    name: String,
+    existing: String,
+}
+
+/// Returns the sets of CRDs of the named controllers; of all if none is named. The order is that of [`lockstep_crds::all`].
+pub fn select(names: &[String]) -> Result<Vec<CrdSet>, UnknownController> {
+    let all = lockstep_crds::all();
+    if let Some(name) = names.iter().find(|name| all.iter().all(|set| set.controller != name.as_str())) {
+        return Err(unknown(name));
+    }
+    let chosen = |set: &CrdSet| names.is_empty() || names.iter().any(|name| name == set.controller);
+    Ok(all.into_iter().filter(chosen).collect())
+}
+
+fn unknown(name: &str) -> UnknownController {
+    let existing = lockstep_crds::all().iter().map(|set| set.controller).collect::<Vec<_>>().join(", ");
+    UnknownController { name: name.to_owned(), existing }
+}
+
+/// Returns the kinds that the CRDs define, in the storage version.
+pub fn kinds(sets: &[CrdSet]) -> Vec<Arc<Kind>> {
+    let crds = sets.iter().flat_map(|set| &set.crds);
+    crds.flat_map(|crd| {
+        let spec = &crd.spec;
+        let stored = spec.versions.iter().filter(|version| version.storage);
+        stored.map(|version| {
+            let namespaced = spec.scope == "Namespaced";
+            Kind::known(&spec.group, &version.name, &spec.names.kind, &spec.names.plural, namespaced)
+        })
+    })
+    .collect()
+}
+
+/// Returns the kinds that a cluster does not serve.
+pub async fn missing(executor: &Executor, kinds: &[Arc<Kind>]) -> Result<Vec<Arc<Kind>>, Failure> {
+    let mut missing = Vec::new();
+    for kind in kinds {
+        let discover = Action::Discover { api_version: kind.api_version() };
+        match executor.execute(&discover).await {
+            Ok(Success::Kinds(served)) if served.contains(kind) => {}
+            Err(failure) if failure.class != Class::NotFound => return Err(failure),
+            Ok(_) | Err(_) => missing.push(Arc::clone(kind)),
+        }
+    }
+    Ok(missing)
+}
+
+/// Returns the required fields of `spec` in our CRDs that the cluster's CRDs do not have, such as `spec.source of DPUService`.
+/// Another project may define kinds of the same names. If a schema can't be read, it counts as ours.
+pub async fn unknown_fields(client: &Client, sets: &[CrdSet]) -> Vec<String> {
+    let mut unknown = Vec::new();
+    for spec in sets.iter().flat_map(|set| &set.crds).map(|crd| &crd.spec) {
+        for version in spec.versions.iter().filter(|version| version.storage) {
+            let path = format!("/openapi/v3/apis/{}/{}", spec.group, version.name);
+            let Ok(request) = http::Request::get(path).body(Vec::new()) else { continue };
+            let answer = tokio::time::timeout(TIMEOUT, client.request::<Value>(request)).await;
+            let Ok(Ok(document)) = answer else { continue };
+            let Some(known) = fields_of_spec(&document, &spec.names.kind) else { continue };
+            let lacking = required_of_spec(version).iter().filter(|field| !known.contains_key(*field));
+            unknown.extend(lacking.map(|field| format!("spec.{field} of {}", spec.names.kind)));
+        }
+    }
+    unknown
+}
+
+/// Returns the fields of `spec` of a kind in an OpenAPI document.
+fn fields_of_spec<'a>(document: &'a Value, kind: &str) -> Option<&'a Map<String, Value>> {
+    let is_of_kind = |schema: &&Value| {
+        let kinds = schema["x-kubernetes-group-version-kind"].as_array();
+        kinds.is_some_and(|kinds| kinds.iter().any(|one| one["kind"] == kind))
+    };
+    let schema = document["components"]["schemas"].as_object()?.values().find(is_of_kind)?;
+    schema["properties"]["spec"]["properties"].as_object()
+}
+
+/// Returns the required fields of `spec` in a CRD.
+fn required_of_spec(version: &CustomResourceDefinitionVersion) -> &[String] {
+    let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+    let spec = schema.and_then(|schema| schema.properties.as_ref()).and_then(|fields| fields.get("spec"));
+    spec.and_then(|spec| spec.required.as_deref()).unwrap_or_default()
+}
+
+/// Creates the controller with that name.
+pub fn machine(name: &str, config: &Config) -> Option<Box<dyn Recordable + Send>> {
+    match name {
+        lockstep_crds::bridge::CONTROLLER => Some(Box::new(bridge::Operator::new(config.clone()))),
+        lockstep_crds::dpuservice::CONTROLLER => Some(Box::new(dpuservice::Operator::new(config.clone()))),
+        lockstep_crds::namespaceclass::CONTROLLER => {
+            Some(Box::new(namespaceclass::Operator::new(config.clone())))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the default concurrency of the controller with that name.
+pub fn concurrency(name: &str) -> u16 {
+    if name == lockstep_crds::bridge::CONTROLLER { bridge::CONCURRENCY } else { 16 }
+}
+
+/// The reason why a recorded controller can't be created.
+#[derive(Debug, thiserror::Error)]
+pub enum Unrevivable {
+    /// There is no such controller.
+    #[error(transparent)]
+    Unknown(#[from] UnknownController),
+    /// This version can't read its recorded configuration or state.
+    #[error(
+        "this lockstep can't read the {what} of the controller {name:?} in it ({why}); replay it with the version of \
+         lockstep that its header names"
+    )]
+    Unreadable {
+        /// Which of them: the configuration or the state.
+        what: &'static str,
+        /// The controller.
+        name: String,
+        /// The error.
+        why: serde_json::Error,
+    },
+}
+
+/// Creates the controller of a recording.
+pub fn revive(name: &str, origin: Origin<'_>) -> Result<Box<dyn Recordable + Send>, Unrevivable> {
+    select(&[name.to_owned()])?;
+    let revived: serde_json::Result<Box<dyn Recordable + Send>> = match name {
+        lockstep_crds::bridge::CONTROLLER => {
+            bridge::Operator::revive(origin).map(|operator| Box::new(operator) as _)
+        }
+        lockstep_crds::dpuservice::CONTROLLER => {
+            dpuservice::Operator::revive(origin).map(|operator| Box::new(operator) as _)
+        }
+        lockstep_crds::namespaceclass::CONTROLLER => {
+            namespaceclass::Operator::revive(origin).map(|operator| Box::new(operator) as _)
+        }
+        _ => return Err(unknown(name).into()),
+    };
+    let what = match origin {
+        Origin::Config(_) => "configuration",
+        Origin::Checkpoint(_) => "state",
+    };
+    revived.map_err(|why| Unrevivable::Unreadable { what, name: name.to_owned(), why })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn every_controller_can_be_made() {
+        let config =
+            Config { concurrency: 1, resync: Duration::from_secs(1), instance: String::new(), seed: 0 };
+        for set in select_running(&[]).unwrap() {
+            let machine = machine(set.controller, &config).expect(set.controller);
+            assert_eq!(machine.name(), set.controller);
+            let state = machine.checkpoint()().unwrap();
+            let recorded = serde_json::to_value(&config).unwrap();
+            for origin in [Origin::Config(&recorded), Origin::Checkpoint(&state)] {
+                let revived = revive(set.controller, origin).unwrap();
+                assert_eq!(revived.checkpoint()().unwrap(), state, "{origin:?}");
+            }
+            let error = revive(set.controller, Origin::Checkpoint(&recorded)).err().unwrap().to_string();
+            assert!(error.contains("state") && error.contains(set.controller), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_those_that_exist() {
+        let error = select(&["namespaceclass".to_owned(), "x".to_owned()]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            r#"there is no controller named "x"; these exist: bridge, dpuservice, namespaceclass, sentinel"#
+        );
+    }
+
+    #[test]
+    fn kinds_are_read_from_the_definitions() {
+        let kinds = kinds(&select(&["namespaceclass".to_owned()]).unwrap());
+        let names = kinds.iter().map(|kind| (kind.plural.as_str(), kind.namespaced)).collect::<Vec<_>>();
+        assert_eq!(names, [("namespaceclasses", false), ("namespaceclassbindings", true)]);
+    }
+}

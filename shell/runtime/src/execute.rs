@@ -1,0 +1,95 @@
+//! Executes single actions with the kube client, one HTTP request each.
+
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http_body_util::BodyExt as _;
+use kube::Client;
+use lockstep_engine::action::{Action, Class, Failure, Outcome};
+use lockstep_engine::wire;
+
+use crate::failure;
+use crate::fetch::Fetcher;
+use crate::publish::Publisher;
+use crate::registry::{self, Registries};
+
+/// How long an answer may take; after that the outcome is unknown.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Executes the actions of one machine.
+#[derive(Clone)]
+pub struct Executor {
+    client: Client,
+    timeout: Duration,
+    field_manager: String,
+    fetcher: Fetcher,
+    publisher: Publisher,
+    registries: Registries,
+}
+
+impl Executor {
+    /// Creates an executor that uses the client as `lockstep-<controller>`. Documents are read with the token that the
+    /// environment names ([`crate::fetch::TOKEN_FILE`]).
+    pub fn new(client: Client, controller: &str) -> Self {
+        Self {
+            client,
+            timeout: TIMEOUT,
+            field_manager: wire::field_manager(controller),
+            fetcher: Fetcher::from_env(),
+            publisher: Publisher::default(),
+            registries: Registries::default(),
+        }
+    }
+
+    /// Sets the publisher of events.
+    #[must_use]
+    pub fn publishing_with(self, publisher: Publisher) -> Self {
+        Self { publisher, ..self }
+    }
+
+    /// Sets the timeout for answers of the API server.
+    #[must_use]
+    pub fn answered_within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// Returns the client of the requests.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Executes one action. Watches are not requests: [`crate::run`] runs them.
+    pub async fn execute(&self, action: &Action) -> Outcome {
+        match action {
+            Action::Fetch { url, headers, timeout, keep } => {
+                self.fetcher.fetch(url, headers, keep, *timeout).await
+            }
+            Action::ResolveImage { image, credentials } => {
+                self.registries.find(image, credentials.as_ref(), registry::TIMEOUT).await
+            }
+            Action::Connect { broker } => self.publisher.connect(broker).await,
+            Action::Publish { broker, events } => self.publisher.publish(broker, events).await,
+            action => self.ask_kubernetes(action).await,
+        }
+    }
+
+    async fn ask_kubernetes(&self, action: &Action) -> Outcome {
+        let request = wire::encode(action, &self.field_manager)?;
+        let answer = tokio::time::timeout(self.timeout, self.exchange(action, request)).await;
+        answer.unwrap_or_else(|_| {
+            Err(Failure::new(Class::Unknown, format!("no answer within {} s", self.timeout.as_secs())))
+        })
+    }
+
+    async fn exchange(&self, action: &Action, request: http::Request<Vec<u8>>) -> Outcome {
+        let unanswered = |error| wire::redacted(action, &failure::from_client(&error));
+        let answer = self.client.send(request.map(kube::client::Body::from)).await.map_err(unanswered)?;
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await.map_err(unanswered)?.to_bytes();
+        let retry_after = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        wire::decode(action, head.status, retry_after, &body)
+    }
+}
+
+#[cfg(test)]
+mod tests;

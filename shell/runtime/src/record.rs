@@ -1,0 +1,181 @@
+//! Writes a recording of a machine's run to a file, beside the run.
+//!
+//! ```text
+//!  driver ──▶ Recorded: tracks secrets, executes the step ──▶ queue ──▶ thread: inserts placeholders, writes, rotates
+//! ```
+//!
+//! The machine never waits for the file. If the queue is full or the file can't be written, the recording ends with one warning
+//! and the run continues.
+
+mod files;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step};
+use lockstep_engine::recording::learn::{News, SecretTracker};
+use lockstep_engine::recording::{FORMAT, Header, Recordable, RecordedStep};
+use lockstep_engine::time::Now;
+use serde_json::Value;
+use tracing::warn;
+
+use self::writer::{Message, Writer};
+
+pub use self::files::KEPT;
+
+/// The maximum number of steps that wait to be written.
+const QUEUE: usize = 16_384;
+/// How long the end of a recording may take.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The destination of a recording.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The file. Older segments have the same name with a suffix: `.1` for the youngest of them, then `.2` and so on.
+    pub path: PathBuf,
+    /// The size at which a new segment begins, in bytes.
+    pub max_bytes: u64,
+}
+
+/// A machine whose steps are recorded.
+pub struct Recorded {
+    machine: Box<dyn Recordable + Send>,
+    tap: Option<Tap>,
+}
+
+/// A recording that is being written.
+#[derive(Debug)]
+#[must_use]
+pub struct Recording {
+    ended: Receiver<()>,
+    path: PathBuf,
+}
+
+/// Starts to record a machine that has taken no step yet. `config` is the configuration of the machine.
+///
+/// # Errors
+///
+/// If the file can't be created, or exists and is no recording.
+pub fn start(
+    machine: Box<dyn Recordable + Send>,
+    config: Value,
+    options: Options,
+) -> anyhow::Result<(Recorded, Recording)> {
+    let mut key = [0; 32];
+    getrandom::fill(&mut key).context("the system gives no random bytes to hide secrets with")?;
+    let learner = SecretTracker::new(key, machine.traits());
+    let header = Header {
+        format: FORMAT,
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: machine.name().to_owned(),
+        config,
+        segment: 0,
+    };
+    let path = options.path.clone();
+    let full = Arc::new(AtomicBool::new(false));
+    let writer = Writer::create(options, header, Arc::clone(learner.redactor()), Arc::clone(&full))?;
+    let (sender, messages) = mpsc::sync_channel(QUEUE);
+    // The thread keeps the other end until it has finished.
+    let (running, ended) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("recording".to_owned());
+    thread
+        .spawn(move || {
+            let _running = running;
+            writer.run(&messages);
+        })
+        .context("cannot start a thread that writes the recording")?;
+    let tap = Tap { learner, messages: sender, full, taken: 0 };
+    Ok((Recorded { machine, tap: Some(tap) }, Recording { ended, path }))
+}
+
+impl Recording {
+    /// Waits until everything is written. The machine must have been dropped.
+    pub fn finish(self) {
+        if self.ended.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
+            let path = self.path.display();
+            warn!("the end of the recording {path} was not written within {} s", GRACE.as_secs());
+        }
+    }
+}
+
+/// Passes steps to the writer.
+struct Tap {
+    learner: SecretTracker,
+    messages: SyncSender<Message>,
+    /// Set by the writer when a new segment should begin.
+    full: Arc<AtomicBool>,
+    taken: u64,
+}
+
+impl Tap {
+    /// Sends what the writer needs before it can write the step. Returns whether the recording continues.
+    fn prepare(&mut self, machine: &dyn Recordable, event: &Event) -> bool {
+        let news = self.learner.learn(event).is_none_or(|News { redactor, rewrites }| {
+            let state = rewrites.then(|| machine.checkpoint());
+            self.send(Message::News(redactor, state))
+        });
+        news && (!self.full.swap(false, Ordering::Relaxed)
+            || self.send(Message::Segment(machine.checkpoint())))
+    }
+
+    fn send(&self, message: Message) -> bool {
+        match self.messages.try_send(message) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_)) => {
+                warn!(
+                    "recording stopped: {QUEUE} steps wait to be written, the disk or the processor can't keep up; \
+                     the controller goes on, and what was written can be replayed"
+                );
+                false
+            }
+            // The writer has logged why it ended.
+            Err(TrySendError::Disconnected(_)) => false,
+        }
+    }
+}
+
+impl Machine for Recorded {
+    fn name(&self) -> &'static str {
+        self.machine.name()
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Step {
+        self.tap.take_if(|tap| !tap.prepare(&*self.machine, &event));
+        let Some(tap) = &mut self.tap else { return self.machine.step(event, now) };
+        let gave = self.machine.step(event.clone(), now);
+        tap.taken += 1;
+        let taken = RecordedStep { number: tap.taken, now, event, gave: gave.clone() };
+        if !tap.send(Message::Step(Box::new(taken))) {
+            self.tap = None;
+        }
+        gave
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.machine.deadline()
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        self.machine.queue_depths()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.machine.is_synced()
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        self.machine.metrics()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.machine.patience()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! Drives one machine: passes events to it, executes its requests, and wakes it at its deadline.
+
+mod inbox;
+mod requests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use lockstep_engine::action::{Action, Request, Success};
+use lockstep_engine::machine::{Event, Machine, Step};
+use lockstep_engine::time::Monotonic;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use crate::clock::Clock;
+use crate::execute::{self, Executor};
+use crate::health::Health;
+use crate::observe::Observer;
+use crate::publish::Publisher;
+use crate::run::inbox::{Inbox, Watches};
+use crate::run::requests::Requests;
+use crate::shutdown::Shutdown;
+use crate::spans::Spans;
+
+pub use inbox::Handle;
+
+/// How often the queues are measured while a machine is busy.
+const COUNT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The options of a driver.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The maximum number of requests in flight. Others wait in the order in which they were requested.
+    pub max_in_flight: usize,
+    /// How long an answer of the API server may take; after that the outcome is unknown.
+    pub timeout: Duration,
+    /// How long to wait for requests in flight at shutdown.
+    pub grace: Duration,
+    /// The last event of the machine, at shutdown. The requests that it returns are still executed within the grace period.
+    pub farewell: Option<Event>,
+    /// Keeps the connection to the message broker, for machines that publish.
+    pub publisher: Publisher,
+    /// Exports the spans of published events, and of everything else that belongs to traces.
+    pub spans: Option<Spans>,
+    /// The seed of the jitter for retries of failed watches.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_in_flight: 64,
+            timeout: execute::TIMEOUT,
+            grace: Duration::from_secs(5),
+            farewell: None,
+            publisher: Publisher::default(),
+            spans: None,
+            seed: 0,
+        }
+    }
+}
+
+/// A machine with everything that drives it.
+pub struct Driver {
+    machine: Box<dyn Machine + Send>,
+    clock: Clock,
+    observer: Observer,
+    options: Options,
+    health: Health,
+    inbox: Inbox,
+    watches: Watches,
+    requests: Requests,
+    /// When the queues were last measured.
+    counted: Monotonic,
+    /// Whether the machine was synced after its last step.
+    is_synced: bool,
+}
+
+impl Driver {
+    /// Creates a driver of a machine that uses the client.
+    pub fn new(
+        machine: Box<dyn Machine + Send>,
+        client: Client,
+        clock: Clock,
+        observer: Observer,
+        options: Options,
+    ) -> Self {
+        let name = machine.name();
+        let publisher = options.publisher.clone().exporting(options.spans.clone());
+        let executor =
+            Executor::new(client, name).answered_within(options.timeout).publishing_with(publisher);
+        let observer = observer.exporting(options.spans.clone());
+        let inbox = Inbox::new();
+        Self {
+            clock,
+            health: Health::new(name),
+            watches: Watches::new(executor.client().clone(), options.seed, &inbox),
+            requests: Requests::new(
+                Arc::new(executor),
+                observer.clone(),
+                name,
+                options.max_in_flight,
+                &inbox,
+            ),
+            counted: Monotonic::START,
+            // A machine with nothing to list is synced from the beginning, which needs no log line.
+            is_synced: machine.is_synced(),
+            machine,
+            observer,
+            options,
+            inbox,
+        }
+    }
+
+    /// Returns a handle that sends the machine events of the process, such as a change of leadership.
+    pub fn handle(&self) -> Handle {
+        self.inbox.handle()
+    }
+
+    /// Returns whether the loop runs and the machine is synced.
+    pub fn health(&self) -> Health {
+        self.health.clone()
+    }
+
+    /// Drives the machine until shutdown is requested, then waits for the writes in flight.
+    pub async fn run(mut self, mut shutdown: Shutdown) {
+        let name = self.machine.name();
+        debug!(controller = name, "started");
+        self.turn(Event::Started);
+        let mut woke = false;
+        loop {
+            let deadline = self.machine.deadline();
+            let wake_at = deadline.map(|deadline| self.clock.instant(deadline.at));
+            // A stream of events must not delay an overdue deadline, nor a deadline the events.
+            let overdue = !woke && wake_at.is_some_and(|at| at <= Instant::now());
+            let event = tokio::select! {
+                biased;
+                () = shutdown.requested() => break,
+                () = std::future::ready(()), if overdue => Event::TimerFired,
+                event = self.inbox.next(&mut self.watches) => event,
+                () = sleep_until(wake_at) => Event::TimerFired,
+            };
+            woke = event == Event::TimerFired;
+            if let (true, Some(deadline)) = (woke, deadline) {
+                debug!(controller = name, reason = deadline.reason, "woke");
+            }
+            self.turn(event);
+        }
+        self.finish().await;
+        debug!(controller = name, "stopped");
+    }
+
+    fn turn(&mut self, event: Event) {
+        let name = self.machine.name();
+        let now = self.clock.now();
+        self.health.woken(now.monotonic, self.machine.patience());
+        match &event {
+            Event::Finished { id, .. } => self.requests.ended(*id),
+            Event::WatchFailed { kind, failure } => self.observer.watch_failed(name, kind, failure),
+            Event::Started
+            | Event::LeadershipChanged { .. }
+            | Event::ListStarted { .. }
+            | Event::ListCompleted { .. }
+            | Event::Applied { .. }
+            | Event::Deleted { .. }
+            | Event::TimerFired => {}
+        }
+        let is_observed = matches!(event, Event::Applied { .. });
+        let Step { requests, notes } = self.machine.step(event, now);
+        for note in notes {
+            self.observer.note(name, note);
+        }
+        for request in requests {
+            self.carry_out(request);
+        }
+        // Measuring the queues takes time that grows with their length. At rest the measurement must be right; before, it may
+        // lag.
+        let is_at_rest = self.requests.is_empty() && !is_observed;
+        if is_at_rest || now.monotonic.since(self.counted) >= COUNT_INTERVAL {
+            self.counted = now.monotonic;
+            self.observer.queue_depths(name, self.machine.queue_depths());
+        }
+        let is_synced = self.machine.is_synced();
+        if is_synced && !self.is_synced {
+            info!(controller = name, "synced: every kind that is watched has been listed");
+        }
+        self.is_synced = is_synced;
+        let deadline = self.machine.deadline().map(|deadline| deadline.at);
+        self.health.turned(now.monotonic, deadline, self.machine.patience(), is_synced);
+    }
+
+    fn carry_out(&mut self, Request { id, action }: Request) {
+        match action {
+            Action::Watch { kind, scope } => self.watches.start(kind, scope),
+            Action::Unwatch { kind } => self.watches.stop(&kind),
+            Action::Discover { .. }
+            | Action::Get { .. }
+            | Action::List { .. }
+            | Action::Apply { .. }
+            | Action::Create { .. }
+            | Action::Update { .. }
+            | Action::Patch { .. }
+            | Action::Delete { .. }
+            | Action::Fetch { .. }
+            | Action::ResolveImage { .. }
+            | Action::Connect { .. }
+            | Action::Publish { .. } => return self.requests.push(Request { id, action }),
+        }
+        self.inbox.answer(Event::Finished { id, outcome: Ok(Success::Done) });
+    }
+
+    /// Delivers the final event and waits for requests in flight. Requests that have not started are dropped: the next process
+    /// finds the remaining work in the cluster.
+    async fn finish(&mut self) {
+        let end = Instant::now() + self.options.grace;
+        self.watches.stop_all();
+        self.requests.keep_writes_in_flight();
+        let farewell = self.options.farewell.take();
+        let steps_on = farewell.is_some();
+        if let Some(event) = farewell {
+            self.turn(event);
+        }
+        while !self.requests.is_empty() {
+            let Ok(event) = tokio::time::timeout_at(end, self.inbox.next(&mut self.watches)).await else {
+                let left = self.requests.len();
+                warn!(controller = self.machine.name(), left, "stopped without the answers to some requests");
+                return;
+            };
+            match event {
+                event @ Event::Finished { .. } if steps_on => self.turn(event),
+                Event::Finished { id, .. } => self.requests.ended(id),
+                Event::Started
+                | Event::LeadershipChanged { .. }
+                | Event::ListStarted { .. }
+                | Event::ListCompleted { .. }
+                | Event::Applied { .. }
+                | Event::Deleted { .. }
+                | Event::WatchFailed { .. }
+                | Event::TimerFired => {}
+            }
+        }
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

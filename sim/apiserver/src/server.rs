@@ -1,0 +1,375 @@
+//! A Kubernetes API server as a pure state machine.
+//!
+//! [`ApiServer::handle`] takes a request and the time and answers it immediately. The answer to a watch is an id, from which
+//! [`ApiServer::poll_watch`] takes events. Nothing happens between calls: the other processes of a control plane are
+//! [`GarbageCollector`], [`NamespaceController`] and [`Accounts`], which are clients with delays of their own.
+//!
+//! ```text
+//!   http::Request ─► request ─► registry ─► write / delete / read / watch ─► respond ─► http::Response
+//!                                  │                  │
+//!                                 crd               store ─► log ─► watches, actors
+//! ```
+//!
+//! A clone is a snapshot: objects are shared, and never changed in place. The model is kube-apiserver 1.36 without
+//! authentication, authorisation (every review is allowed), webhooks, API priority and aggregation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Method;
+use jiff::Timestamp;
+use serde_json::Value;
+
+pub use self::actors::{Accounts, Actors, GarbageCollector, NamespaceController, StorageProtection};
+use self::ids::Ids;
+pub use self::inspect::Changed;
+use self::registry::{Registry, Resource};
+use self::request::{Request, ResourcePath};
+use self::respond::{Answer, Negotiated};
+use self::scope::{Scope, WriteOptions};
+pub use self::status::{Details, Status};
+use self::store::Store;
+use self::watch::Watch;
+pub use self::watch::{WatchEvent, WatchId, WatchPoll};
+use self::write::Tracking;
+
+mod actors;
+mod allocate;
+mod body;
+mod crd;
+mod delete;
+mod discovery;
+mod events;
+mod fields;
+mod general;
+mod ids;
+mod inspect;
+mod meta;
+mod names;
+mod namespace;
+mod openapi;
+mod patch;
+mod protobuf;
+mod read;
+mod registry;
+pub mod request;
+mod respond;
+mod reviews;
+mod scale;
+mod scope;
+pub mod selector;
+mod status;
+mod store;
+mod strategy;
+mod table;
+mod token;
+mod validate;
+mod watch;
+mod write;
+
+/// The options of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Seed of uids and generated names.
+    pub seed: u64,
+    /// The time at which the system namespaces are created.
+    pub start: Timestamp,
+    /// Number of changes kept for each resource; a request for older ones gets 410.
+    pub history: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seed: 0, start: Timestamp::UNIX_EPOCH, history: 1000 }
+    }
+}
+
+/// Maximum size of a body, in bytes.
+pub const BODY_MAX_BYTES: usize = 3 * 1024 * 1024;
+
+/// The body of the answer to a path that does not exist.
+const NOT_FOUND: &str = "404 page not found\n";
+
+/// The answer of the server.
+#[derive(Debug)]
+pub enum Response {
+    /// A complete response.
+    Complete(http::Response<Bytes>),
+    /// A watch is open: the response head, and the id for its events.
+    Watch(http::Response<()>, WatchId),
+}
+
+/// The server.
+#[derive(Debug, Clone)]
+pub struct ApiServer {
+    registry: Registry,
+    store: Store,
+    watches: BTreeMap<WatchId, Watch>,
+    next_watch: u64,
+    ids: Ids,
+    /// The time of the current request or tick.
+    now: Timestamp,
+}
+
+impl ApiServer {
+    /// Returns a server with only the system namespaces.
+    pub fn new(options: &Options) -> Self {
+        let mut server = Self {
+            registry: Registry::new(),
+            store: Store::new(options.history),
+            watches: BTreeMap::new(),
+            next_watch: 0,
+            ids: Ids::new(options.seed),
+            now: options.start,
+        };
+        for name in namespace::SYSTEM {
+            let created = server.install("", "namespaces", namespace::object(name), options.start);
+            debug_assert!(created.is_ok(), "{created:?}");
+        }
+        server
+    }
+
+    /// Creates an object on behalf of the server itself.
+    fn install(&mut self, group: &str, plural: &str, object: Value, now: Timestamp) -> Result<(), Status> {
+        self.now = now;
+        let Some(resource) = self.registry.get(group, plural).cloned() else { return Ok(()) };
+        let path = ResourcePath { namespace: meta::namespace(&object).to_owned(), ..ResourcePath::default() };
+        let scope = Scope::new(resource, 0, path);
+        let mut options = WriteOptions::internal("kube-apiserver", now);
+        self.create_object(&scope, object, &mut options, Tracking::Update).map(drop)
+    }
+
+    /// Answers one request.
+    pub fn handle(&mut self, request: &http::Request<Bytes>, now: Timestamp) -> Response {
+        self.now = now;
+        if request.body().len() > BODY_MAX_BYTES {
+            let status = Status::too_large(&format!("limit is {BODY_MAX_BYTES}"));
+            return Response::Complete(respond::failure(&status, &[]));
+        }
+        let request = Request::new(request);
+        let mut warnings = Vec::new();
+        let path = ResourcePath::parse(&request.segments);
+        let custom = path.as_ref().is_some_and(|path| !self.is_built_in(&path.group));
+        let negotiated = match Negotiated::parse(&request, custom) {
+            Ok(negotiated) => negotiated,
+            Err(status) => return Response::Complete(respond::failure(&status, &[])),
+        };
+        let answer = self.answer(&request, path, &negotiated, &mut warnings, now);
+        match answer.and_then(|answer| negotiated.fit(answer)) {
+            Ok(Answer::Watch(id)) => {
+                let head = respond::encode(&Answer::Watch(id), &negotiated, &warnings, now);
+                Response::Watch(head.map(drop), id)
+            }
+            Ok(answer) => Response::Complete(respond::encode(&answer, &negotiated, &warnings, now)),
+            Err(status) => Response::Complete(respond::failure(&status, &warnings)),
+        }
+    }
+
+    /// Returns the resource version of the latest change.
+    pub fn revision(&self) -> u64 {
+        self.store.revision()
+    }
+
+    /// Drops the history: lists and watches from older resource versions are answered with 410.
+    pub fn compact(&mut self) {
+        self.store.compact();
+    }
+
+    fn answer(
+        &mut self,
+        request: &Request<'_>,
+        path: Option<ResourcePath>,
+        negotiated: &Negotiated,
+        warnings: &mut Vec<String>,
+        now: Timestamp,
+    ) -> Result<Answer, Status> {
+        let Some(path) = path else {
+            return self.general(request);
+        };
+        let found = self.registry.served(&path.group, &path.version, &path.plural);
+        let Some((resource, version)) = found.map(|(resource, version)| (Arc::clone(resource), version))
+        else {
+            return self.nowhere(&path);
+        };
+        let fits = if resource.namespaced {
+            !path.namespace.is_empty() || path.name.is_empty()
+        } else {
+            path.namespace.is_empty()
+        };
+        let scope = Scope::new(resource, version, path);
+        let known = scope.subresource.is_empty() || scope.version().has_subresource(&scope.subresource);
+        if !fits || !known {
+            return Err(Status::no_such_path());
+        }
+        if !scope.name.is_empty() {
+            scope.check_name_in_path()?;
+        }
+        self.resource_request(&scope, request, negotiated, warnings, now)
+    }
+
+    /// Returns the answer for a resource that is not served: a status in built-in groups, plain text elsewhere.
+    fn nowhere(&self, path: &ResourcePath) -> Result<Answer, Status> {
+        if self.is_built_in(&path.group) {
+            Err(Status::no_such_path())
+        } else {
+            Ok(Answer::Text(404, NOT_FOUND))
+        }
+    }
+
+    /// Returns whether a group has built-in resources.
+    fn is_built_in(&self, group: &str) -> bool {
+        let group = self.registry.groups().get(group);
+        group.is_some_and(|group| group.values().any(|resource| !resource.is_custom()))
+    }
+
+    fn resource_request(
+        &mut self,
+        scope: &Scope,
+        request: &Request<'_>,
+        negotiated: &Negotiated,
+        warnings: &mut Vec<String>,
+        now: Timestamp,
+    ) -> Result<Answer, Status> {
+        warnings.extend(strategy::deprecation(scope));
+        let mut write = |kind: &str, run: &mut dyn FnMut(&mut WriteOptions) -> Result<Answer, Status>| {
+            let mut options = WriteOptions::parse(request, kind, now)?;
+            let answer = run(&mut options);
+            warnings.append(&mut options.warnings);
+            answer
+        };
+        if reviews::is_review(&scope.resource) {
+            if request.method != Method::POST || !scope.name.is_empty() {
+                return Err(Status::method_not_allowed());
+            }
+            return write("CreateOptions", &mut |options| reviews::answer(scope, request, options));
+        }
+        match scope.subresource.as_str() {
+            "scale" => {
+                return write("UpdateOptions", &mut |options| self.scale_request(scope, request, options));
+            }
+            "token" if request.method == Method::POST => {
+                return write("CreateOptions", &mut |options| self.token_request(scope, request, options));
+            }
+            "finalize" if request.method != Method::PUT => return Err(Status::method_not_allowed()),
+            "" | "status" | "finalize" => {}
+            _ => return Err(Status::method_not_allowed()),
+        }
+        match (request.method, scope.name.is_empty()) {
+            (&Method::GET, true) if request.query.flag("watch") == Some(true) => {
+                self.watch(scope, request, negotiated, now).map(Answer::Watch)
+            }
+            (&Method::GET, true) => self.list(scope, request),
+            (&Method::GET, false) => self.get(scope, request),
+            (&Method::POST, true) if scope.resource.namespaced && scope.namespace.is_empty() => {
+                Err(Status::method_not_allowed())
+            }
+            (&Method::POST, true) => {
+                write("CreateOptions", &mut |options| self.create_request(scope, request, options))
+            }
+            (&Method::PUT, false) => {
+                write("UpdateOptions", &mut |options| self.put_request(scope, request, options))
+            }
+            (&Method::PATCH, false) => {
+                write("PatchOptions", &mut |options| self.patch_request(scope, request, options))
+            }
+            (&Method::DELETE, false) if scope.subresource.is_empty() => {
+                let options = delete::DeleteOptions::parse(request, now)?;
+                warnings.extend(delete::warning(&scope.resource, &options));
+                self.delete_request(scope, &options)
+            }
+            (&Method::DELETE, true)
+                if scope.resource.is("", "namespaces")
+                    || (scope.resource.namespaced && scope.namespace.is_empty()) =>
+            {
+                Err(Status::method_not_allowed())
+            }
+            (&Method::DELETE, true) => {
+                let options = delete::DeleteOptions::parse(request, now)?;
+                warnings.extend(delete::warning(&scope.resource, &options));
+                self.delete_collection(scope, request, &options)
+            }
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    fn create_request(
+        &mut self,
+        scope: &Scope,
+        request: &Request<'_>,
+        options: &mut WriteOptions,
+    ) -> Result<Answer, Status> {
+        let object = object_of(scope, request, options)?;
+        self.create_object(scope, object, options, Tracking::Update)
+    }
+
+    fn put_request(
+        &mut self,
+        scope: &Scope,
+        request: &Request<'_>,
+        options: &mut WriteOptions,
+    ) -> Result<Answer, Status> {
+        let object = object_of(scope, request, options)?;
+        scope.check_name(&object)?;
+        let live = self.store.get(scope.resource.table, &scope.key()).cloned();
+        let Some(live) = live else {
+            if strategy::allows_create_on_update(scope) && scope.subresource.is_empty() {
+                return self.create_object(scope, object, options, Tracking::Update);
+            }
+            return Err(scope.not_found());
+        };
+        Self::check_uid(scope, &live, &object)?;
+        self.update_object(scope, &live, object, options, Tracking::Update)
+    }
+
+    /// Checks the uid of a PUT, if it has one, against the live object.
+    fn check_uid(scope: &Scope, live: &Value, object: &Value) -> Result<(), Status> {
+        let (wanted, found) = (meta::uid(object), meta::uid(live));
+        if wanted.is_empty() || wanted == found {
+            return Ok(());
+        }
+        let resource = &scope.resource;
+        let group = if resource.group.is_empty() { String::new() } else { format!("{}/", resource.group) };
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
+            resource.plural,
+            scope.key()
+        );
+        Err(Status::conflict(resource.qualified(), &scope.name, &why))
+    }
+
+    /// Finds an object by group, plural name and store key.
+    fn find(&self, group: &str, plural: &str, key: &str) -> Option<&Arc<Value>> {
+        self.store.get(self.registry.get(group, plural)?.table, key)
+    }
+
+    /// Stores an object and applies the server's own reactions.
+    fn commit(&mut self, resource: &Arc<Resource>, key: &str, object: Value) -> Arc<Value> {
+        let old = self.store.get(resource.table, key).cloned();
+        let object = self.store.put(resource.table, key, object);
+        if crd::is_definition(resource) {
+            self.definition_stored(&object, old.as_ref());
+        }
+        object
+    }
+
+    /// Removes an object and applies the server's own reactions.
+    fn erase(&mut self, resource: &Arc<Resource>, key: &str) -> Option<Arc<Value>> {
+        let object = self.store.delete(resource.table, key)?;
+        if resource.is_custom() {
+            self.custom_object_erased(resource);
+        } else if crd::is_definition(resource) {
+            self.definition_erased(&object);
+        }
+        Some(object)
+    }
+}
+
+/// Decodes the object in a request as its kind.
+fn object_of(scope: &Scope, request: &Request<'_>, options: &mut WriteOptions) -> Result<Value, Status> {
+    let body = body::decode(request.media_type(), request.body, &scope.resource.kind)?;
+    write::admit_body(scope, options, body.value, &body.duplicates, request.body)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! Argo CD: deploys its Applications to the registered clusters, and reports their state.
+//!
+//! ```text
+//!  Application ─▶ compared ─▶ OutOfSync ─▶ operation ─▶ Running ─▶ release on the cluster ─▶ Succeeded ─▶ Synced
+//!                    │                                                                   Progressing ─▶ Healthy
+//!                    ├▶ InvalidSpecError: no such project or cluster, or one that the project does not permit
+//!                    └▶ ComparisonError: the cluster is unreachable or refuses access, or there is no such chart
+//! ```
+//!
+//! Its objects have no status subresource: each of its writes increments their generation. An Application that it can't compare
+//! is Healthy, as in the real one, with the sync status Unknown.
+//!
+//! A chart has a `PostSync` hook if its values request one that fails or never ends ([`release`]).
+//!
+//! It compares from a cache. For a cluster that is no longer reachable, it repeats the last observation until a change has to be
+//! deployed. For a cluster that refuses its credentials, it does so for 75 seconds. A failed operation is retried with
+//! exponential backoff, as its `retry` specifies; after that, the same source is never retried. A `Terminating` operation ends
+//! immediately. An operation that waits for a hook continues to wait, even if its Application has changed: no change and no drift
+//! correction is deployed before it has ended.
+//!
+//! Not modelled: sources other than Helm charts, other hooks and the finalizers of hooks, pruning, sync windows and roles of
+//! projects.
+//!
+//! [`release`]: crate::dpu_clusters::release
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockstep_engine::finalizer;
+use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, metadata, resource_version};
+use serde_json::Value;
+
+use self::compare::Compared;
+use self::destination::Cache;
+use super::dpf::cluster_kind;
+use super::dpu_clusters::Kubeconfigs;
+use super::level::Controller;
+use super::read_view::ReadView;
+use super::{config_map_kind, reference, secret_kind};
+
+mod compare;
+mod deletion;
+mod destination;
+mod operation;
+mod project;
+mod status;
+
+pub use self::status::repeated;
+
+/// The namespace of Argo CD; it ignores objects in other namespaces.
+pub const NAMESPACE: &str = "dpf-argo-cd-system";
+/// The finalizers that keep Applications until their workloads are removed, and projects until their Applications are removed.
+/// The last two select how workloads are removed; the model treats them the same.
+pub const FINALIZERS: [&str; 3] = [
+    "resources-finalizer.argocd.argoproj.io",
+    "resources-finalizer.argocd.argoproj.io/foreground",
+    "resources-finalizer.argocd.argoproj.io/background",
+];
+/// The label with the purpose of a Secret; `cluster` for a cluster.
+pub const SECRET_TYPE: &str = "argocd.argoproj.io/secret-type";
+/// On an Application or the Secret of a cluster, with the value `true`: Argo CD ignores it.
+pub const SKIP_RECONCILE: &str = "argocd.argoproj.io/skip-reconcile";
+/// Requests a refresh. Argo CD removes the annotation with the refresh.
+pub const REFRESH: &str = "argocd.argoproj.io/refresh";
+
+/// Returns the kind of its Applications.
+pub fn application_kind() -> Arc<Kind> {
+    Kind::known("argoproj.io", "v1alpha1", "Application", "applications", true)
+}
+
+/// Returns the kind of its projects.
+pub fn project_kind() -> Arc<Kind> {
+    Kind::known("argoproj.io", "v1alpha1", "AppProject", "appprojects", true)
+}
+
+/// Charts, by the URL of their repository as in an Application, and their name.
+pub type Charts = BTreeSet<(String, String)>;
+
+/// Argo CD's application controller.
+#[derive(Debug, Clone, Default)]
+pub struct ArgoCd {
+    /// The charts in the repositories, in any version; none if every requested chart exists.
+    charts: Option<Charts>,
+    kubeconfigs: Kubeconfigs,
+    /// The clusters that it has accessed.
+    cache: Cache,
+    /// Applications in their final state, by name, until one of the inputs of that evaluation changes.
+    settled: BTreeMap<String, Settled>,
+}
+
+/// The inputs of the evaluation of an Application, as versions.
+#[derive(Debug, Clone, PartialEq)]
+struct Settled {
+    application: u64,
+    release: Option<(ObjectRef, u64)>,
+    /// For all projects, Secrets and clusters: the newest version, and their number.
+    surroundings: [(u64, usize); 3],
+}
+
+impl Controller for ArgoCd {
+    const NAME: &'static str = "argocd";
+
+    fn kinds() -> Vec<Arc<Kind>> {
+        vec![application_kind(), project_kind(), secret_kind(), cluster_kind(), config_map_kind()]
+    }
+
+    fn look(&mut self, look: &mut ReadView<'_>) {
+        let surroundings = [project_kind(), secret_kind(), cluster_kind()].map(|kind| {
+            look.all(&kind)
+                .fold((0, 0), |(newest, count), object| (newest.max(resource_version(object)), count + 1))
+        });
+        for application in applications(look) {
+            let target = reference(&application_kind(), application);
+            let version = resource_version(application);
+            let before = self.settled.remove(&target.name).filter(|settled| {
+                let is_same = |(target, version): &(ObjectRef, u64)| {
+                    look.get(target).map_or(0, resource_version) == *version
+                };
+                settled.application == version
+                    && settled.surroundings == surroundings
+                    && settled.release.as_ref().is_none_or(is_same)
+                    && !status::is_old(look, &target, application)
+            });
+            if let Some(settled) = before {
+                self.settled.insert(target.name, settled);
+                continue;
+            }
+            let wishes = look.wishes();
+            let release = self.tend(look, &target, application);
+            // An Application that is being deleted depends on further objects.
+            if look.wishes() == wishes && !is_deleting(application) {
+                let release = release.map(|target| {
+                    let version = look.get(&target).map_or(0, resource_version);
+                    (target, version)
+                });
+                self.settled.insert(target.name, Settled { application: version, release, surroundings });
+            }
+        }
+        for project in look.all(&project_kind()).filter(|project| is_deleting(project)) {
+            let target = reference(&project_kind(), project);
+            let is_used = applications(look).any(|application| application["spec"]["project"] == target.name);
+            let let_go = finalizer::remove(&target, project, FINALIZERS[0]).filter(|_| !is_used);
+            if let Some(let_go) = let_go
+                && look.after(&target, "let go")
+            {
+                look.ask(let_go);
+            }
+        }
+    }
+}
+
+impl ArgoCd {
+    /// Returns an Argo CD with exactly these charts in its repositories.
+    pub fn offering(charts: Charts) -> Self {
+        Self { charts: Some(charts), ..Self::default() }
+    }
+
+    /// Executes the pending work for one Application. Returns the location of its release, if it is known.
+    fn tend(
+        &mut self,
+        look: &mut ReadView<'_>,
+        target: &ObjectRef,
+        application: &Value,
+    ) -> Option<ObjectRef> {
+        let destination = destination::find(look, application);
+        let is_skipped = |object: &Value| annotation(object, SKIP_RECONCILE) == Some("true");
+        if is_skipped(application) || destination.as_ref().is_ok_and(|found| is_skipped(found.secret)) {
+            return None;
+        }
+        let has_operation = !application["operation"].is_null();
+        if is_deleting(application) && !has_operation {
+            deletion::tend(look, target, application, &destination, &mut self.kubeconfigs);
+            return None;
+        }
+        let compared = compare::compare(look, application, &destination, self);
+        if !has_operation || operation::go_on(look, target, application, &compared) {
+            status::tend(look, target, application, &compared);
+        }
+        match compared {
+            Compared::Done(found) => Some(found.target),
+            Compared::Invalid(_) | Compared::Failed(_) => None,
+        }
+    }
+}
+
+fn applications<'a>(look: &ReadView<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
+    look.all(&application_kind()).filter(|application| metadata(application, "namespace") == NAMESPACE)
+}

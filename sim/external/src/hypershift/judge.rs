@@ -1,0 +1,108 @@
+//! Validates the spec of a HostedCluster.
+
+use std::net::IpAddr;
+
+use lockstep_engine::object::{ObjectRef, annotation, metadata};
+use serde_json::Value;
+
+use super::endpoint::strategy;
+use super::{RELEASES, UNREACHABLE, release};
+use crate::addresses::Range;
+use crate::read_view::ReadView;
+use crate::secret_kind;
+
+/// Marks a failure before most conditions are written: `ValidConfiguration` reports it.
+pub(super) const NO_ROUTES: &str = "Routes";
+/// Marks a failure that only the condition about failed reconciles reports.
+pub(super) const RECONCILE_ERROR: &str = "ReconciliationSucceeded";
+
+/// Why a HostedCluster is blocked.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    /// The condition that reports it.
+    pub(super) condition: &'static str,
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+/// Returns the wanted version, or why the cluster is blocked.
+pub(super) fn judge<'a>(look: &ReadView<'_>, cluster: &'a Value, routes: bool) -> Result<&'a str, Trouble> {
+    if let Some(until) = cluster["spec"]["pausedUntil"].as_str().filter(|until| *until != "false") {
+        return Err(Trouble {
+            condition: "ReconciliationActive",
+            reason: "ReconciliationPaused",
+            message: format!("reconciliation is paused until {until}"),
+        });
+    }
+    let invalid =
+        |message| Trouble { condition: "ValidConfiguration", reason: "InvalidConfiguration", message };
+    if !routes {
+        without_route(cluster).map_err(|message| Trouble { condition: NO_ROUTES, ..invalid(message) })?;
+    }
+    configuration(cluster).map_err(invalid)?;
+    for (field, key, condition, reason) in [
+        ("pullSecret", ".dockerconfigjson", "ValidReleaseImage", "SecretNotFound"),
+        ("sshKey", "id_rsa.pub", RECONCILE_ERROR, "ReconciliationError"),
+    ] {
+        secret(look, cluster, field, key).map_err(|message| Trouble { condition, reason, message })?;
+    }
+    image(cluster).map_err(|message| Trouble {
+        condition: "ValidReleaseImage",
+        reason: "InvalidImage",
+        message,
+    })
+}
+
+/// Finds a service that can't be published because there are no Routes.
+fn without_route(cluster: &Value) -> Result<(), String> {
+    let mut services = cluster["spec"]["services"].as_array().into_iter().flatten();
+    match services.find(|entry| entry["servicePublishingStrategy"]["type"] == "Route") {
+        Some(entry) => Err(format!(
+            "cluster does not support Routes, but service {} is exposed via a Route",
+            entry["service"]
+        )),
+        None => Ok(()),
+    }
+}
+
+fn configuration(cluster: &Value) -> Result<(), String> {
+    let address = strategy(cluster, "APIServer")["nodePort"]["address"].as_str();
+    let address = address.and_then(|address| address.parse::<IpAddr>().ok());
+    let networks = cluster["spec"]["networking"]["serviceNetwork"].as_array().into_iter().flatten();
+    let mut networks = networks.filter_map(|network| network["cidr"].as_str());
+    let within = |address| move |cidr: &&str| Range::parse(cidr).is_some_and(|range| range.contains(address));
+    match address.and_then(|address| networks.find(within(address))) {
+        Some(network) => {
+            Err(format!("the address of the node ports lies within the service network {network}"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn secret(look: &ReadView<'_>, cluster: &Value, field: &str, key: &str) -> Result<(), String> {
+    let name = cluster["spec"][field]["name"].as_str().unwrap_or_default();
+    if name.is_empty() && field == "sshKey" {
+        return Ok(());
+    }
+    let target = ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), name);
+    match look.get(&target) {
+        None => Err(format!("the Secret {name} of spec.{field} does not exist")),
+        Some(secret) if secret["data"][key].is_string() => Ok(()),
+        Some(_) => Err(format!("the Secret {name} of spec.{field} lacks the key {key}")),
+    }
+}
+
+/// Returns the version of the release image, if the cluster may be upgraded to it.
+fn image(cluster: &Value) -> Result<&str, String> {
+    let image = cluster["spec"]["release"]["image"].as_str().unwrap_or_default();
+    if annotation(cluster, RELEASES) == Some(UNREACHABLE) {
+        return Err(release::unreachable(image));
+    }
+    let version = release::version(image).ok_or_else(|| format!("{image} is no release image"))?;
+    let history = &cluster["status"]["controlPlaneVersion"]["history"];
+    let before = history[0]["version"].as_str().unwrap_or(version);
+    if release::minor(version) < release::minor(before) {
+        return Err(format!("the minor version can't go down from {before} to {version}"));
+    }
+    Ok(version)
+}

@@ -1,0 +1,212 @@
+//! The status of a HostedCluster.
+
+use lockstep_engine::conditions::Status::{False, True, Unknown};
+use lockstep_engine::object::{ObjectRef, annotation};
+use serde_json::{Value, json};
+
+use super::control_plane::kubeconfig;
+use super::endpoint::{Endpoint, endpoint, strategy};
+use super::judge::{NO_ROUTES, RECONCILE_ERROR, Trouble};
+use super::{AILS, FLAPPING, NO_NODES, NODES, api_server_service, release};
+use crate::read_view::ReadView;
+use crate::status::{Findings, is_true};
+
+/// Maximum number of versions in a history.
+const HISTORY: usize = 10;
+
+/// Returns the status as it should be now.
+pub(super) fn of(
+    look: &mut ReadView<'_>,
+    target: &ObjectRef,
+    cluster: &Value,
+    judged: &Result<&str, Trouble>,
+) -> Value {
+    let mut status = cluster["status"].clone();
+    let mut findings = Findings::of(cluster, look.now);
+    if let Err(Trouble { condition: NO_ROUTES, reason, message }) = judged {
+        findings.set("ValidConfiguration", False, reason, message);
+        let error = "no matches for kind \"Route\" in version \"route.openshift.io/v1\"";
+        findings.set("ReconciliationSucceeded", False, "ReconciliationError", error);
+        status["conditions"] = json!(findings.into_conditions());
+        return status;
+    }
+    match judged {
+        Err(trouble) if trouble.condition == "ReconciliationActive" => {
+            findings.set("ReconciliationActive", False, trouble.reason, &trouble.message);
+        }
+        _ => findings.set("ReconciliationActive", True, "AsExpected", "Reconciliation is active."),
+    }
+    findings.set("SupportedHostedCluster", True, "AsExpected", "The cluster is supported.");
+    validity(&mut findings, judged);
+    let missing = infrastructure(look, target, cluster, &mut findings);
+    let is_available = missing.is_none();
+    match (missing, judged) {
+        (None, _) => findings.set("Available", True, "AsExpected", "The control plane is available."),
+        (Some(_), Err(trouble)) => {
+            findings.set("Available", False, "WaitingForAvailable", &trouble.message);
+        }
+        (Some((reason, message)), Ok(_)) => findings.set("Available", False, reason, message),
+    }
+    health(look, target, cluster, &mut findings);
+    if is_available {
+        findings.set("IgnitionEndpointAvailable", True, "AsExpected", "Ignition is served.");
+    }
+    findings.set("DataPlaneConnectionAvailable", Unknown, "NoWorkerNodesAvailable", "There are no nodes.");
+    if let Ok(version) = judged {
+        let image = cluster["spec"]["release"]["image"].as_str().unwrap_or_default();
+        let generation = &cluster["metadata"]["generation"];
+        let desired = json!({ "image": release::resolved(image), "version": version });
+        let wanted = json!({ "desired": desired, "observedGeneration": generation });
+        let has_nodes = annotation(cluster, NODES) != Some(NO_NODES);
+        versions(look, target, &mut status, &wanted, is_available, has_nodes);
+    }
+    let history = &status["controlPlaneVersion"]["history"];
+    let (rolling, first) = (history[0]["state"] != "Completed", history[1].is_null());
+    match judged {
+        Err(trouble) if trouble.condition != RECONCILE_ERROR => {
+            findings.set("Progressing", False, "Blocked", &trouble.message);
+        }
+        // The installation of the first version is not an upgrade.
+        Ok(_) if rolling && !first => {
+            findings.set("Progressing", True, "Progressing", "A version is being rolled out.");
+        }
+        _ => findings.set("Progressing", False, "AsExpected", "Reconciliation is as expected."),
+    }
+    let reached = endpoint(look, cluster);
+    let known = reached.unwrap_or(Endpoint { host: String::new(), port: 0 });
+    if !known.host.is_empty() || !is_known(&status) {
+        status["controlPlaneEndpoint"] = json!({ "host": known.host, "port": known.port });
+    }
+    if look.get(&kubeconfig(cluster)).is_some() {
+        status["kubeconfig"] = json!({ "name": kubeconfig(cluster).name });
+    }
+    status["conditions"] = json!(findings.into_conditions());
+    status
+}
+
+/// Sets the health of the control plane. A failure, and its end, are reported after a while.
+fn health(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, findings: &mut Findings) {
+    let (ails, was_degraded) = (annotation(cluster, AILS).is_some(), is_true(cluster, "Degraded"));
+    let turns = ails != was_degraded && look.after(target, "health");
+    if was_degraded == turns {
+        findings.set("Degraded", False, "AsExpected", "The control plane is as it should be.");
+    } else {
+        let message = "kube-apiserver deployment has 1 unavailable replicas";
+        findings.set("Degraded", True, "UnavailableReplicas", message);
+    }
+}
+
+/// Returns whether a status has the endpoint of the API server.
+fn is_known(status: &Value) -> bool {
+    status["controlPlaneEndpoint"]["host"].as_str().is_some_and(|host| !host.is_empty())
+}
+
+/// Sets the conditions about the validity of the spec.
+fn validity(findings: &mut Findings, judged: &Result<&str, Trouble>) {
+    for condition in ["ValidConfiguration", "ValidReleaseImage"] {
+        match judged {
+            Err(trouble) if trouble.condition == condition => {
+                findings.set(condition, False, trouble.reason, &trouble.message);
+            }
+            _ => findings.set(condition, True, "AsExpected", "It is valid."),
+        }
+    }
+    match judged {
+        Ok(_) => findings.set("ReconciliationSucceeded", True, "ReconciliatonSucceeded", "It went well."),
+        Err(trouble) => {
+            findings.set("ReconciliationSucceeded", False, "ReconciliationError", &trouble.message);
+        }
+    }
+}
+
+/// Sets the progress of the control plane. Returns the first missing prerequisite of its availability.
+fn infrastructure(
+    look: &mut ReadView<'_>,
+    target: &ObjectRef,
+    cluster: &Value,
+    findings: &mut Findings,
+) -> Option<(&'static str, &'static str)> {
+    let was_available = is_true(cluster, "Available");
+    // A component that is ready remains ready, so only new components take time.
+    let mut stands = |look: &mut ReadView<'_>, condition, reasons: [&'static str; 2], possible: bool| {
+        let holds = possible && (is_true(cluster, condition) || look.after(target, condition));
+        if holds {
+            findings.set(condition, True, reasons[0], "It is available.");
+        } else {
+            findings.set(condition, False, reasons[1], "It is not available yet.");
+        }
+        holds
+    };
+    let is_built = look.get(&api_server_service(cluster)).is_some();
+    let is_reached = endpoint(look, cluster).is_some();
+    let reached =
+        stands(look, "InfrastructureReady", ["AsExpected", "WaitingOnInfrastructureReady"], is_reached);
+    let has_kubeconfig = cluster["status"]["kubeconfig"]["name"].is_string();
+    let is_begun = is_true(cluster, "EtcdAvailable") || (reached && has_kubeconfig);
+    let etcd = stands(look, "EtcdAvailable", ["QuorumAvailable", "EtcdWaitingForQuorum"], is_begun);
+    let serves =
+        stands(look, "KubeAPIServerAvailable", ["AsExpected", "WaitingForAvailable"], reached && etcd);
+    let has_load_balancer = strategy(cluster, "APIServer")["type"] == "LoadBalancer";
+    let drops = was_available && annotation(cluster, AILS) == Some(FLAPPING) && look.after(target, "flap");
+    if !is_built {
+        Some(("WaitingForAvailable", "The control plane is being set up."))
+    } else if !reached {
+        Some(("WaitingOnInfrastructureReady", "The address of the API server is not known yet."))
+    } else if !has_kubeconfig {
+        Some(("KubeconfigWaitingForCreate", "The kubeconfig is not there yet."))
+    } else if !etcd {
+        Some(("EtcdWaitingForQuorum", "etcd has no quorum yet."))
+    } else if !serves {
+        Some(("WaitingForAvailable", "The API server is not available yet."))
+    } else if has_load_balancer && !was_available && !look.after(target, "load balancer") {
+        Some(("KASLoadBalancerNotReachable", "The load balancer of the API server is not reachable."))
+    } else if drops || !(was_available || look.after(target, "Available")) {
+        Some(("ComponentsNotAvailable", "Some components are not available yet."))
+    } else {
+        None
+    }
+}
+
+/// Updates the two histories. The history of the control plane completes on its own; that of the whole cluster completes after
+/// it, and only with nodes.
+fn versions(
+    look: &mut ReadView<'_>,
+    target: &ObjectRef,
+    status: &mut Value,
+    wanted: &Value,
+    is_available: bool,
+    has_nodes: bool,
+) {
+    let time = json!(look.now.wall.timestamp_seconds().to_string());
+    let desired = &wanted["desired"];
+    if status["controlPlaneVersion"]["history"][0]["image"] != desired["image"] {
+        let mut entry = desired.clone();
+        entry["state"] = "Partial".into();
+        entry["startedTime"] = time.clone();
+        let mut of_all = entry.clone();
+        of_all["verified"] = false.into();
+        // The schema requires it, and a merge patch can't set null.
+        of_all["completionTime"] = time.clone();
+        for (field, entry) in [("controlPlaneVersion", entry), ("version", of_all)] {
+            let mut history = status[field]["history"].as_array().cloned().unwrap_or_default();
+            history.insert(0, entry);
+            history.truncate(HISTORY);
+            status[field] = wanted.clone();
+            status[field]["history"] = history.into();
+        }
+        status["version"]["availableUpdates"] = json!([]);
+    }
+    let newest = &mut status["controlPlaneVersion"]["history"][0];
+    if newest["state"] == "Partial" {
+        if is_available && look.after(target, "rollout") {
+            newest["state"] = "Completed".into();
+            newest["completionTime"] = time;
+        }
+        return;
+    }
+    let newest = &mut status["version"]["history"][0];
+    if newest["state"] == "Partial" && is_available && has_nodes && look.after(target, "nodes") {
+        newest["state"] = "Completed".into();
+        newest["completionTime"] = time;
+    }
+}

@@ -1,0 +1,234 @@
+//! MetalLB: allocates the addresses of its pools to Services of type `LoadBalancer`.
+//!
+//! It evaluates one Service at a time, when that Service or the configuration has changed. A Service that requests an address of
+//! another loses its own immediately. It is evaluated again once any Service releases its address: by its deletion, by a change
+//! of its type, or by a refused request. The move of a Service to another address triggers no evaluation: a refused Service then
+//! needs any write on it. `tests/tests/metallb.rs` compares this with MetalLB 0.16.2. MetalLB uses only the pools in its own
+//! [`NAMESPACE`]. While one of them is invalid, the previous configuration stays loaded.
+//!
+//! Not modelled: addresses shared by several Services, and more than one address for a Service.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use lockstep_engine::action::{Action, Subresource};
+use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, metadata};
+use serde_json::{Value, json};
+
+use self::pool::Pool;
+use super::level::Controller;
+use super::read_view::ReadView;
+use super::{namespace_kind, reference, service_kind};
+
+mod pool;
+
+/// The namespace of MetalLB.
+pub const NAMESPACE: &str = "metallb-system";
+/// The annotation in which MetalLB writes the pool of an address.
+pub const POOL_ANNOTATION: &str = "metallb.io/ip-allocated-from-pool";
+/// The annotations by which a Service requests an address; the older one still works.
+pub const REQUEST_ANNOTATIONS: [&str; 2] =
+    ["metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs"];
+
+/// Returns the kind of its pools.
+pub fn pool_kind() -> Arc<Kind> {
+    Kind::known("metallb.io", "v1beta1", "IPAddressPool", "ipaddresspools", true)
+}
+
+/// MetalLB's controller.
+#[derive(Debug, Clone, Default)]
+pub struct MetalLb {
+    /// The addresses of Services; none before the first evaluation.
+    given: Option<BTreeMap<ObjectRef, IpAddr>>,
+    /// The version of each evaluated Service.
+    evaluated: BTreeMap<ObjectRef, String>,
+    /// The loaded configuration.
+    pools: Vec<Pool>,
+}
+
+impl Controller for MetalLb {
+    const NAME: &'static str = "metallb";
+
+    fn kinds() -> Vec<Arc<Kind>> {
+        vec![pool_kind(), service_kind(), namespace_kind()]
+    }
+
+    fn look(&mut self, look: &mut ReadView<'_>) {
+        self.load(look);
+        let services: BTreeMap<ObjectRef, &Value> = look
+            .all(&service_kind())
+            .filter(|service| is_ours(service))
+            .map(|service| (reference(&service_kind(), service), service))
+            .collect();
+        let given = self.given.get_or_insert_with(|| at_start(&services));
+        let before = given.len();
+        given.retain(|target, _| services.contains_key(target));
+        let mut gave_back = given.len() < before;
+        if gave_back {
+            self.evaluated.clear();
+        }
+        self.evaluated.retain(|target, _| services.contains_key(target));
+        for (target, service) in &services {
+            let version = metadata(service, "resourceVersion");
+            let is_evaluated = self.evaluated.get(target).is_some_and(|evaluated| evaluated == version);
+            if is_evaluated || !look.after(target, "evaluate") {
+                continue;
+            }
+            let Ok(wanted) = requested(service) else {
+                self.evaluated.insert(target.clone(), version.to_owned());
+                continue;
+            };
+            let kept = given.get(target).copied();
+            let is_free =
+                |address: &IpAddr| given.iter().all(|(holder, given)| given != address || holder == target);
+            let found = choose(&self.pools, service, wanted, kept, is_free);
+            match found {
+                Some((address, _)) => drop(given.insert(target.clone(), address)),
+                None => gave_back |= given.remove(target).is_some(),
+            }
+            if !assign(look, target, service, found) {
+                self.evaluated.insert(target.clone(), version.to_owned());
+            }
+        }
+        if gave_back {
+            self.evaluated.clear();
+        }
+        let others = look.all(&service_kind()).filter(|service| service["spec"]["type"] != "LoadBalancer");
+        for service in others.filter(|service| !is_bare(service)) {
+            let target = reference(&service_kind(), service);
+            if look.after(&target, "evaluate") {
+                assign(look, &target, service, None);
+            }
+        }
+        self.count(look);
+    }
+}
+
+impl MetalLb {
+    /// Loads the configuration if it is valid. If it has changed, all Services are evaluated with it.
+    fn load(&mut self, look: &ReadView<'_>) {
+        let own = look.all(&pool_kind()).filter(|pool| metadata(pool, "namespace") == NAMESPACE);
+        let read = own.filter(|pool| !is_deleting(pool)).map(Pool::read);
+        let Some(mut pools) = read.collect::<Option<Vec<Pool>>>() else { return };
+        let overlaps = |at: usize, pool: &Pool| pools[..at].iter().any(|other| pool.overlaps(other));
+        if pools.iter().enumerate().any(|(at, pool)| overlaps(at, pool)) {
+            return;
+        }
+        let namespaces: Vec<&Value> = look.all(&namespace_kind()).collect();
+        for pool in &mut pools {
+            pool.resolve(&namespaces);
+        }
+        pools.sort_by_key(Pool::rank);
+        if pools != self.pools {
+            self.pools = pools;
+            self.evaluated.clear();
+        }
+    }
+
+    /// Writes the usage of each pool to its status.
+    fn count(&self, look: &mut ReadView<'_>) {
+        for pool in &self.pools {
+            let target = ObjectRef::namespaced(&pool_kind(), NAMESPACE, &pool.name);
+            let Some(object) = look.get(&target) else { continue };
+            let used = |is_v4: bool| {
+                let given = self.given.iter().flat_map(BTreeMap::values);
+                given.filter(|address| address.is_ipv4() == is_v4 && pool.holds(**address)).count() as u64
+            };
+            let count =
+                |is_v4: bool| (used(is_v4), pool.size(is_v4).saturating_sub(used(is_v4)).min(1 << 62));
+            let ((used_v4, free_v4), (used_v6, free_v6)) = (count(true), count(false));
+            let status = json!({
+                "assignedIPv4": used_v4,
+                "assignedIPv6": used_v6,
+                "availableIPv4": free_v4,
+                "availableIPv6": free_v6,
+            });
+            if object["status"] != status && look.after(&target, "count") {
+                look.keep_status(&target, object, &status);
+            }
+        }
+    }
+}
+
+/// Returns the addresses of Services when MetalLB starts.
+fn at_start(services: &BTreeMap<ObjectRef, &Value>) -> BTreeMap<ObjectRef, IpAddr> {
+    let mut taken = BTreeSet::new();
+    let assigned = services.iter().filter_map(|(target, service)| Some((target.clone(), assigned(service)?)));
+    assigned.filter(|(_, address)| taken.insert(*address)).collect()
+}
+
+fn is_ours(service: &Value) -> bool {
+    let spec = &service["spec"];
+    let class = spec["loadBalancerClass"].as_str().unwrap_or_default();
+    spec["type"] == "LoadBalancer" && class.is_empty() && !is_deleting(service)
+}
+
+fn assigned(service: &Value) -> Option<IpAddr> {
+    service["status"]["loadBalancer"]["ingress"][0]["ip"].as_str()?.parse().ok()
+}
+
+/// Returns whether a Service has no address in its status.
+fn is_bare(service: &Value) -> bool {
+    annotation(service, POOL_ANNOTATION).is_none() && assigned(service).is_none()
+}
+
+/// Returns the address that a Service requests. If the request can't be parsed or there are two, returns an error, and nothing
+/// changes.
+fn requested(service: &Value) -> Result<Option<IpAddr>, ()> {
+    let by_annotation = REQUEST_ANNOTATIONS.iter().find_map(|key| annotation(service, key));
+    let by_spec = service["spec"]["loadBalancerIP"].as_str().filter(|address| !address.is_empty());
+    match (by_annotation, by_spec) {
+        (Some(_), Some(_)) => Err(()),
+        (Some(text), None) | (None, Some(text)) => text.trim().parse().map(Some).map_err(drop),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Returns whether an address is of the same family as a Service's cluster IP.
+fn is_of_family(service: &Value, address: IpAddr) -> bool {
+    let own = service["spec"]["clusterIP"].as_str().and_then(|own| own.parse::<IpAddr>().ok());
+    own.is_none_or(|own| own.is_ipv4() == address.is_ipv4())
+}
+
+/// Returns the address that a Service should have, and its pool.
+fn choose<'a>(
+    pools: &'a [Pool],
+    service: &Value,
+    wanted: Option<IpAddr>,
+    kept: Option<IpAddr>,
+    is_free: impl Fn(&IpAddr) -> bool,
+) -> Option<(IpAddr, &'a str)> {
+    let may_have = |address: &IpAddr| is_free(address) && is_of_family(service, *address);
+    let mut pools = pools.iter().filter(|pool| pool.serves(service));
+    let from = |address: IpAddr| move |pool: &'a Pool| pool.holds(address).then_some((address, &*pool.name));
+    if let Some(wanted) = wanted {
+        return pools.find_map(from(wanted)).filter(|_| may_have(&wanted));
+    }
+    let kept = kept.filter(may_have);
+    kept.and_then(|address| pools.clone().find_map(from(address)))
+        .or_else(|| pools.find_map(|pool| pool.next(may_have).map(|address| (address, &*pool.name))))
+}
+
+/// Writes the address into the Service: first its pool, then the address. Returns whether anything was missing.
+fn assign(
+    look: &mut ReadView<'_>,
+    target: &ObjectRef,
+    service: &Value,
+    found: Option<(IpAddr, &str)>,
+) -> bool {
+    let pool = found.map(|(_, pool)| pool);
+    let (target, is_told) = (target.clone(), annotation(service, POOL_ANNOTATION) == pool);
+    if is_told && assigned(service) == found.map(|(address, _)| address) {
+        return false;
+    }
+    if is_told {
+        let ingress = found.map(|(address, _)| json!([{ "ip": address.to_string(), "ipMode": "VIP" }]));
+        let patch = Arc::new(json!({ "status": { "loadBalancer": { "ingress": ingress } } }));
+        look.ask(Action::Patch { target, subresource: Some(Subresource::Status), patch });
+    } else {
+        let patch = Arc::new(json!({ "metadata": { "annotations": { POOL_ANNOTATION: pool } } }));
+        look.ask(Action::Patch { target, subresource: None, patch });
+    }
+    true
+}

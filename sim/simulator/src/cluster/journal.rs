@@ -1,0 +1,90 @@
+//! The journal: what happened in a cluster, in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_engine::action::{Action, ActionId, Class};
+use lockstep_engine::machine::{Event, Step};
+use lockstep_engine::object::ObjectRef;
+use lockstep_engine::time::Now;
+use serde_json::Value;
+
+use super::FaultVerdict;
+
+/// One entry of the journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Time since the beginning of the run.
+    pub at: Duration,
+    /// What happened.
+    pub what: What,
+}
+
+/// The kinds of entries.
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    /// A process started or restarted.
+    Started {
+        /// The process.
+        process: usize,
+    },
+    /// A process crashed.
+    Died {
+        /// The process.
+        process: usize,
+    },
+    /// A machine processed an event.
+    Stepped {
+        /// Its process.
+        process: usize,
+        /// The clocks of the process.
+        now: Now,
+        /// The input event.
+        event: Event,
+        /// The output of the machine.
+        step: Step,
+    },
+    /// A request reached the server, or a fault prevented that.
+    Carried(Carried),
+    /// An object was created, changed or removed.
+    Changed(Change),
+}
+
+/// One request that was executed, or would have been without a fault.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Carried {
+    /// The process that sent it.
+    pub process: usize,
+    /// Its id.
+    pub id: ActionId,
+    /// The requested action.
+    pub action: Action,
+    /// The injected fault.
+    pub fate: FaultVerdict,
+    /// The class of the failure that the server returned, or of the injected failure.
+    pub failed: Option<Class>,
+}
+
+/// One change of one object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// The author of the change.
+    pub by: Author,
+    /// The object.
+    pub object: ObjectRef,
+    /// The state before the change; none if the object is new.
+    pub old: Option<Arc<Value>>,
+    /// The state after the change; none if the object was removed.
+    pub new: Option<Arc<Value>>,
+}
+
+/// The author of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Author {
+    /// A process, by its number.
+    Process(usize),
+    /// A user or a foreign controller, by name.
+    Client(&'static str),
+    /// The control plane itself: the garbage collector or the namespace controller.
+    ControlPlane,
+}

@@ -1,0 +1,181 @@
+//! One watch of a process: a list, then the changes after it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::ACCEPT;
+use jiff::Timestamp;
+use lockstep_apiserver::server::{ApiServer, Response, WatchId};
+use lockstep_engine::action::{Failure, Scope};
+use lockstep_engine::machine::Event;
+use lockstep_engine::object::Kind;
+use lockstep_engine::wire;
+use serde_json::{Value, json};
+
+/// Delay before a refused watch is retried.
+pub(super) const RETRY: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) kind: Arc<Kind>,
+    scope: Scope,
+    /// Distinguishes this watch from earlier ones of the same kind, so that their events in transit are not delivered to it.
+    pub(super) id: u64,
+    open: Option<WatchId>,
+    /// Whether the list succeeded, but the watch after it was refused.
+    unwatchable: bool,
+    /// When the last of its events arrives: no event overtakes another within one watch.
+    pub(super) last_arrival: Duration,
+}
+
+/// New watch events, and whether the watch has ended.
+#[derive(Debug, Default)]
+pub(super) struct WatchBatch {
+    pub(super) events: Vec<Event>,
+    pub(super) over: bool,
+}
+
+impl Stream {
+    pub(super) fn new(kind: Arc<Kind>, scope: Scope, id: u64) -> Self {
+        Self { kind, scope, id, open: None, unwatchable: false, last_arrival: Duration::ZERO }
+    }
+
+    pub(super) fn close(&mut self, server: &mut ApiServer) {
+        if let Some(id) = self.open.take() {
+            server.cancel_watch(id);
+        }
+    }
+
+    /// Lists, and starts the watch if it is not refused. A list is not complete if the watch was refused before and is refused
+    /// again.
+    pub(super) fn begin(
+        &mut self,
+        server: &mut ApiServer,
+        now: Timestamp,
+        lag: u64,
+        refused: Option<Failure>,
+    ) -> WatchBatch {
+        let mut sight = self.list(server, now, lag);
+        // A failed list shows nothing about the watch.
+        if sight.over {
+            return sight;
+        }
+        if self.unwatchable && refused.is_some() {
+            sight.events.pop();
+        }
+        self.unwatchable = refused.is_some();
+        if let Some(failure) = refused {
+            self.close(server);
+            sight.events.extend(self.refused(failure).events);
+            sight.over = true;
+        }
+        sight
+    }
+
+    /// Lists from a state that is `lag` changes old, and watches from there.
+    fn list(&mut self, server: &mut ApiServer, now: Timestamp, lag: u64) -> WatchBatch {
+        self.close(server);
+        let selector = self.scope.selector.replace('/', "%2F");
+        let collection = wire::path::collection(&self.kind, self.scope.namespace.as_deref());
+        let name = self.scope.name.as_ref().map(|name| format!("&fieldSelector=metadata.name%3D{name}"));
+        let path = format!("{collection}?labelSelector={selector}{}", name.unwrap_or_default());
+        let (code, mut list) = match Self::list_of(server, &path, now, lag) {
+            (200, list) => (200, list),
+            // The history does not go back that far.
+            _ if lag > 0 => Self::list_of(server, &path, now, 0),
+            refused => refused,
+        };
+        if code != 200 {
+            return self
+                .refused(Failure::new(wire::class(code, ""), format!("{} can't be listed", self.kind)));
+        }
+        let mut events = vec![Event::ListStarted { kind: Arc::clone(&self.kind) }];
+        for object in list["items"].as_array_mut().into_iter().flatten() {
+            events.push(self.observed(Arc::new(object.take())));
+        }
+        events.push(Event::ListCompleted { kind: Arc::clone(&self.kind) });
+        let version = list["metadata"]["resourceVersion"].as_str().unwrap_or("0");
+        let path = format!("{path}&watch=true&resourceVersion={version}");
+        match ask(server, &path, now) {
+            // A state from before the kind was served can be listed, but not watched. Clients list again, without a version.
+            Some(Response::Watch(_, id)) if lag > 0 && server.is_watch_refused(id) => {
+                server.cancel_watch(id);
+                return self.list(server, now, 0);
+            }
+            Some(Response::Watch(_, id)) => self.open = Some(id),
+            Some(Response::Complete(_)) | None => return WatchBatch { events, over: true },
+        }
+        WatchBatch { events, over: false }
+    }
+
+    /// Returns a batch that ends with this failure of the list or the watch.
+    pub(super) fn refused(&self, failure: Failure) -> WatchBatch {
+        let failed = Event::WatchFailed { kind: Arc::clone(&self.kind), failure };
+        WatchBatch { events: vec![failed], over: true }
+    }
+
+    fn list_of(server: &mut ApiServer, path: &str, now: Timestamp, lag: u64) -> (u16, Value) {
+        let path = match lag {
+            0 => path.to_owned(),
+            lag => {
+                let version = server.revision().saturating_sub(lag).max(1);
+                format!("{path}&resourceVersion={version}&resourceVersionMatch=Exact")
+            }
+        };
+        match ask(server, &path, now) {
+            Some(Response::Complete(response)) => {
+                let body = serde_json::from_slice(response.body()).unwrap_or_default();
+                (response.status().as_u16(), body)
+            }
+            Some(Response::Watch(..)) | None => (400, Value::Null),
+        }
+    }
+
+    /// Returns the changes since the last call.
+    pub(super) fn look(&mut self, server: &mut ApiServer, now: Timestamp) -> WatchBatch {
+        let mut sight = WatchBatch::default();
+        let Some(id) = self.open else { return sight };
+        loop {
+            let poll = server.poll_watch(id, now);
+            sight.over |= poll.closed;
+            for event in poll.events {
+                match event.kind {
+                    "ADDED" | "MODIFIED" => sight.events.push(self.observed(event.object)),
+                    "DELETED" => {
+                        let object = self.trim(event.object);
+                        sight.events.push(Event::Deleted { kind: Arc::clone(&self.kind), object });
+                    }
+                    "ERROR" => sight.over = true,
+                    _ => {}
+                }
+            }
+            if sight.over || !poll.more {
+                return sight;
+            }
+        }
+    }
+
+    fn observed(&self, object: Arc<Value>) -> Event {
+        Event::Applied { kind: Arc::clone(&self.kind), object: self.trim(object) }
+    }
+
+    /// Returns the object as the shell's watches deliver it: metadata only if requested, and list items with their kind added.
+    fn trim(&self, mut object: Arc<Value>) -> Arc<Value> {
+        if self.scope.metadata_only {
+            return Arc::new(json!({ "metadata": object["metadata"] }));
+        }
+        let api_version = self.kind.api_version();
+        if object["apiVersion"] != *api_version || object["kind"] != *self.kind.kind {
+            let object = Arc::make_mut(&mut object);
+            object["apiVersion"] = json!(api_version);
+            object["kind"] = json!(self.kind.kind);
+        }
+        object
+    }
+}
+
+fn ask(server: &mut ApiServer, path: &str, now: Timestamp) -> Option<Response> {
+    let request = http::Request::get(path).header(ACCEPT, wire::JSON).body(Bytes::new()).ok()?;
+    Some(server.handle(&request, now))
+}

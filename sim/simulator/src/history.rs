@@ -1,0 +1,342 @@
+//! The history of a run so far, in the form that invariants query.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_apiserver::server::ApiServer;
+use lockstep_engine::action::{Action, Class, Failure, Outcome, Request, Success};
+use lockstep_engine::machine::{Event, Note, ReconcileResult};
+use lockstep_engine::object::{Kind, ObjectRef, generation, is_deleting, metadata};
+use lockstep_engine::recorder::ATTEMPTS;
+use serde_json::Value;
+
+use crate::cluster::{Author, Change, Entry, What};
+
+/// How long writes are kept.
+pub const MINUTE: Duration = Duration::from_mins(1);
+/// Upper bound on the duration of a pass, including requests without an answer.
+const LONGEST_PASS: Duration = Duration::from_mins(5);
+
+/// One state of an object.
+#[derive(Debug, Clone)]
+pub struct Version {
+    /// Start of this state.
+    pub at: Duration,
+    /// The author of the change.
+    pub by: Author,
+    /// The object; none if it was removed.
+    pub object: Option<Arc<Value>>,
+}
+
+/// One key of one reconciler.
+pub(super) type Key = (String, ObjectRef);
+
+/// What a process has observed and done since its last start.
+#[derive(Debug, Default)]
+pub struct ProcessState {
+    /// The objects that its watches have delivered.
+    pub told: BTreeMap<ObjectRef, Arc<Value>>,
+    /// The previously delivered state of each object, and the time until which it was current.
+    pub told_before: BTreeMap<ObjectRef, (Duration, Arc<Value>)>,
+    /// The generation of each delivered object, and the time at which it was first delivered.
+    pub generations: BTreeMap<ObjectRef, (i64, Duration)>,
+    /// The kinds that it may not watch, and the time at which it observed that.
+    pub refused: BTreeMap<Arc<Kind>, Duration>,
+    /// The objects in lists that have started and are not complete.
+    listing: BTreeMap<Arc<Kind>, BTreeSet<ObjectRef>>,
+    /// Whether it leads.
+    pub leading: bool,
+    /// The times at which the server answered its reads of each object, for the maximum duration of a pass.
+    pub reads: BTreeMap<ObjectRef, VecDeque<Duration>>,
+    /// Requests without an answer.
+    pub open: BTreeMap<u64, Request>,
+    /// When the last pass of each key ended.
+    pub ended: BTreeMap<Key, Duration>,
+    /// Consecutive failures of each key.
+    pub(super) failures: BTreeMap<Key, u32>,
+    /// When each failed key is due for a retry.
+    pub(super) due: BTreeMap<Key, Duration>,
+    /// The longest `Retry-After` that the server requested, over the answers of the last minute.
+    pub(super) retry_after: VecDeque<(Duration, Duration)>,
+    /// How often it announced each Event.
+    announced: BTreeMap<Announcement, u64>,
+    /// The Events that it wrote.
+    events: BTreeMap<ObjectRef, WrittenEvent>,
+}
+
+/// A Kubernetes Event: the uid of its object, the reason and the note.
+type Announcement = (String, String, String);
+
+/// An Event that a process wrote.
+#[derive(Debug)]
+struct WrittenEvent {
+    announcement: Announcement,
+    /// Consecutive writes that failed.
+    failures: u32,
+    /// Whether the last answer was a permanent refusal.
+    refused: bool,
+}
+
+impl WrittenEvent {
+    fn created(manifest: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let announcement =
+            (text(&manifest["regarding"]["uid"]), text(&manifest["reason"]), text(&manifest["note"]));
+        Self { announcement, failures: 0, refused: false }
+    }
+
+    fn answered(&mut self, outcome: &Outcome) {
+        self.failures = if outcome.is_ok() { 0 } else { self.failures + 1 };
+        self.refused = outcome.as_ref().is_err_and(|failure| {
+            matches!(
+                failure.class,
+                Class::AlreadyExists | Class::Forbidden | Class::Invalid | Class::NotFound
+            )
+        });
+    }
+
+    /// Returns whether its count may be lower than announced.
+    fn is_excused(&self) -> bool {
+        self.refused || self.failures >= ATTEMPTS
+    }
+}
+
+/// The history of a run.
+#[derive(Debug, Default)]
+pub struct History {
+    /// All states of all objects.
+    versions: BTreeMap<ObjectRef, Vec<Version>>,
+    lives: BTreeMap<usize, ProcessState>,
+    /// The writes of processes in the last minute, by object.
+    pub(super) writes: BTreeMap<ObjectRef, VecDeque<Duration>>,
+    /// The operations and injected faults of the last minute.
+    pub(super) stirred: VecDeque<Duration>,
+    /// The images that a registry was reported to have.
+    pub images: BTreeSet<String>,
+    /// The changes so far of the request that is being executed.
+    pub changes_of_request: Vec<Change>,
+}
+
+impl History {
+    /// Returns the states of an object, oldest first.
+    pub fn versions(&self, object: &ObjectRef) -> &[Version] {
+        self.versions.get(object).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns all states of all objects of a kind.
+    pub fn objects<'a>(&'a self, kind: &'a Kind) -> impl Iterator<Item = &'a Value> {
+        let versions = self.versions.iter().filter(move |(object, _)| *object.kind == *kind);
+        versions.flat_map(|(_, versions)| versions).filter_map(|version| version.object.as_deref())
+    }
+
+    /// Returns the state of a process; none if it is not running.
+    pub fn life(&self, process: usize) -> Option<&ProcessState> {
+        self.lives.get(&process)
+    }
+
+    /// Returns the Events of leading processes with a count on the server below the number of announcements. An Event may be lost
+    /// if its process crashes or loses leadership before writing it, if the server refuses it, or if its namespace is deleted.
+    pub(super) fn uncounted(&self, server: &ApiServer) -> Vec<String> {
+        let stored = Kind::known("", "v1", "Event", "events", true);
+        let mut uncounted = Vec::new();
+        for life in self.lives.values().filter(|life| life.leading) {
+            for (announcement, announced) in &life.announced {
+                let written = life.events.iter().filter(|(_, event)| event.announcement == *announcement);
+                let (mut counted, mut is_excused) = (0, false);
+                for (event, written) in written {
+                    let namespace = event.namespace.as_deref().unwrap_or_default();
+                    let event = server.object(&ObjectRef::namespaced(&stored, namespace, &event.name));
+                    counted += event.map_or(0, |event| event["series"]["count"].as_u64().unwrap_or(1));
+                    is_excused |= written.is_excused() || self.was_deleted(namespace);
+                }
+                if counted > *announced || (counted < *announced && !is_excused) {
+                    let (uid, reason, note) = announcement;
+                    uncounted.push(format!(
+                        "{reason} about {uid} was announced {announced} times and counted {counted} times: {note}"
+                    ));
+                }
+            }
+        }
+        uncounted
+    }
+
+    /// Returns whether a namespace of that name was ever marked for deletion.
+    fn was_deleted(&self, namespace: &str) -> bool {
+        let namespace =
+            ObjectRef::cluster(&Kind::known("", "v1", "Namespace", "namespaces", false), namespace);
+        let mut versions = self.versions(&namespace).iter();
+        versions.any(|version| version.object.as_deref().is_none_or(is_deleting))
+    }
+
+    /// Records a fault or an operation, which may cause writes by processes.
+    pub(super) fn stir(&mut self, at: Duration) {
+        self.stirred.push_back(at);
+    }
+
+    /// Adds a journal entry.
+    pub(super) fn absorb(&mut self, entry: &Entry) {
+        let at = entry.at;
+        match &entry.what {
+            What::Started { process } => {
+                self.lives.insert(*process, ProcessState::default());
+                self.stir(at);
+            }
+            What::Died { process } => {
+                self.lives.remove(process);
+            }
+            What::Stepped { process, event, step, .. } => {
+                let Some(life) = self.lives.get_mut(process) else { return };
+                if let Event::Finished { id, outcome: Ok(Success::Image(_)) } = event
+                    && let Some(Request { action: Action::ResolveImage { image, .. }, .. }) =
+                        life.open.get(&id.0)
+                {
+                    self.images.insert(image.clone());
+                }
+                life.absorb_event(event, at);
+                for request in &step.requests {
+                    if let Action::Create { target, manifest } = &request.action
+                        && target.kind.kind == "Event"
+                    {
+                        life.events.entry(target.clone()).or_insert_with(|| WrittenEvent::created(manifest));
+                    }
+                    life.open.insert(request.id.0, request.clone());
+                }
+                for note in &step.notes {
+                    life.absorb_note(note, at);
+                }
+            }
+            What::Carried(carried) => {
+                self.changes_of_request.clear();
+                if let Some(target) = carried.action.target().filter(|_| carried.action.is_write()) {
+                    let writes = self.writes.entry(target.clone()).or_default();
+                    writes.push_back(at);
+                    forget(writes, at, MINUTE);
+                }
+                if let (Action::Get { target, .. }, None) = (&carried.action, carried.failed)
+                    && let Some(life) = self.lives.get_mut(&carried.process)
+                {
+                    let reads = life.reads.entry(target.clone()).or_default();
+                    reads.push_back(at);
+                    forget(reads, at, LONGEST_PASS);
+                }
+            }
+            What::Changed(change) => {
+                match change.by {
+                    Author::Process(_) => self.changes_of_request.push(change.clone()),
+                    Author::Client(_) | Author::ControlPlane => self.stir(at),
+                }
+                let version = Version { at, by: change.by, object: change.new.clone() };
+                self.versions.entry(change.object.clone()).or_default().push(version);
+            }
+        }
+        forget(&mut self.stirred, at, MINUTE);
+    }
+}
+
+fn forget(times: &mut VecDeque<Duration>, now: Duration, after: Duration) {
+    while times.front().is_some_and(|at| *at + after < now) {
+        times.pop_front();
+    }
+}
+
+impl ProcessState {
+    /// Returns whether an event that is not yet added shows that an object was removed.
+    pub fn loses(&self, object: &ObjectRef, event: &Event) -> bool {
+        match event {
+            Event::ListCompleted { kind } => {
+                object.kind == *kind && self.listing.get(kind).is_none_or(|listed| !listed.contains(object))
+            }
+            Event::Deleted { kind, object: gone } => reference(kind, gone) == *object,
+            _ => false,
+        }
+    }
+
+    fn absorb_event(&mut self, event: &Event, at: Duration) {
+        match event {
+            Event::LeadershipChanged { leading } => {
+                self.leading = *leading;
+                self.due.clear();
+            }
+            Event::ListStarted { kind } => {
+                self.listing.insert(Arc::clone(kind), BTreeSet::new());
+            }
+            Event::ListCompleted { kind } => {
+                let listed = self.listing.remove(kind).unwrap_or_default();
+                let is_gone = |object: &ObjectRef| object.kind == *kind && !listed.contains(object);
+                let gone = self.told.extract_if(.., |object, _| is_gone(object));
+                self.told_before.extend(gone.map(|(object, before)| (object, (at, before))));
+                self.refused.remove(kind);
+            }
+            Event::Applied { kind, object } => {
+                let name = reference(kind, object);
+                if let Some(listing) = self.listing.get_mut(kind) {
+                    listing.insert(name.clone());
+                }
+                let generation = generation(object);
+                if self.generations.get(&name).is_none_or(|(before, _)| *before != generation) {
+                    self.generations.insert(name.clone(), (generation, at));
+                }
+                if let Some(before) = self.told.insert(name.clone(), Arc::clone(object)) {
+                    self.told_before.insert(name, (at, before));
+                }
+            }
+            Event::Deleted { kind, object } => {
+                let name = reference(kind, object);
+                if let Some(before) = self.told.remove(&name) {
+                    self.told_before.insert(name, (at, before));
+                }
+            }
+            Event::Finished { id, outcome } => {
+                let request = self.open.remove(&id.0);
+                let target = request.as_ref().and_then(|request| request.action.target());
+                if let Some(event) = target.and_then(|target| self.events.get_mut(target)) {
+                    event.answered(outcome);
+                }
+                if let Err(Failure { retry_after: Some(wish), .. }) = outcome {
+                    self.retry_after.push_back((at, *wish));
+                }
+            }
+            Event::WatchFailed { kind, failure } if failure.class == Class::Forbidden => {
+                self.refused.entry(Arc::clone(kind)).or_insert(at);
+            }
+            Event::Started | Event::WatchFailed { .. } | Event::TimerFired => {}
+        }
+        while self.retry_after.front().is_some_and(|(told, _)| *told + 2 * MINUTE < at) {
+            self.retry_after.pop_front();
+        }
+    }
+
+    fn absorb_note(&mut self, note: &Note, at: Duration) {
+        if let Note::EventAnnounced { uid, reason, note, .. } = note {
+            *self.announced.entry((uid.clone(), reason.clone(), note.clone())).or_default() += 1;
+        }
+        if let Note::Reconciled { reconciler, object, result, .. } = note {
+            let key = (reconciler.clone(), object.clone());
+            self.due.remove(&key);
+            match result {
+                ReconcileResult::Failed { retry_after, .. } => {
+                    *self.failures.entry(key.clone()).or_default() += 1;
+                    self.due.insert(key.clone(), at + *retry_after);
+                }
+                ReconcileResult::Requeued { after } => {
+                    self.failures.remove(&key);
+                    self.due.insert(key.clone(), at + *after);
+                }
+                ReconcileResult::Converged => {
+                    self.failures.remove(&key);
+                }
+                ReconcileResult::Abandoned => {}
+            }
+            self.ended.insert(key, at);
+        }
+    }
+}
+
+/// Returns the reference by which a watch of a kind reports an object.
+pub fn reference(kind: &Arc<Kind>, object: &Value) -> ObjectRef {
+    match metadata(object, "namespace") {
+        "" => ObjectRef::cluster(kind, metadata(object, "name")),
+        namespace => ObjectRef::namespaced(kind, namespace, metadata(object, "name")),
+    }
+}

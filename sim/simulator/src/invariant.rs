@@ -1,0 +1,363 @@
+//! The invariants of every controller, checked at every step.
+//!
+//! An invariant is a function of the history and the current entry; it returns a description of the violation. The table defines
+//! the order of the checks: if one step violates two invariants, the first is reported.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use lockstep_apiserver::server::ApiServer;
+use lockstep_engine::action::Action;
+use lockstep_engine::machine::{Event, Note, ReconcileResult};
+use lockstep_engine::object::{generation, is_deleting, metadata};
+use serde_json::Value;
+
+use super::history::History;
+use super::subject::SystemUnderTest;
+use crate::cluster::{Author, Change, Entry, What};
+
+/// The input of an invariant.
+pub struct Moment<'a> {
+    /// The controller.
+    pub subject: &'a dyn SystemUnderTest,
+    /// The server, just after the entry.
+    pub server: &'a ApiServer,
+    /// The history before the entry.
+    pub history: &'a History,
+    /// The current entry.
+    pub entry: &'a Entry,
+}
+
+impl<'a> Moment<'a> {
+    /// Returns the change and the process, if a process made the change.
+    pub fn by_process(&self) -> Option<(usize, &'a Change)> {
+        let What::Changed(change) = &self.entry.what else { return None };
+        match change.by {
+            Author::Process(process) => Some((process, change)),
+            Author::Client(_) | Author::ControlPlane => None,
+        }
+    }
+}
+
+/// An invariant.
+#[derive(Debug, Clone, Copy)]
+pub struct Invariant {
+    /// Its name.
+    pub name: &'static str,
+    /// What it requires, in one sentence.
+    pub sentence: &'static str,
+    /// Checks it; the error describes the violation.
+    pub holds: fn(&Moment<'_>) -> Result<(), String>,
+}
+
+/// The invariants of all controllers.
+pub const SAFETY: &[Invariant] = &[
+    Invariant {
+        name: "nothing_foreign_is_touched",
+        sentence: "The controller creates, changes and deletes only what its specification lets it.",
+        holds: nothing_foreign_is_touched,
+    },
+    Invariant {
+        name: "deletes_only_the_object_meant",
+        sentence: "A delete removes the very object that was looked at, never another one of the same name.",
+        holds: deletes_only_the_object_meant,
+    },
+    Invariant {
+        name: "only_the_leader_writes",
+        sentence: "A process that does not lead asks for no write.",
+        holds: only_the_leader_writes,
+    },
+    Invariant {
+        name: "only_the_leader_converges",
+        sentence: "A pass that ends in a process that does not lead is abandoned, and counts as nothing else.",
+        holds: only_the_leader_converges,
+    },
+    Invariant {
+        name: "one_reconcile_a_key",
+        sentence: "In one process a key has one pass at a time.",
+        holds: one_reconcile_a_key,
+    },
+    Invariant {
+        name: "backoff_within_its_table",
+        sentence: "A key that failed is tried again within the bounds of the controller's backoff, later only if the server asked for it.",
+        holds: backoff_within_its_table,
+    },
+    Invariant {
+        name: "what_failed_is_tried_again",
+        sentence: "A key that failed is tried again when it said it would be, give or take what is slow or paused.",
+        holds: what_failed_is_tried_again,
+    },
+    Invariant {
+        name: "write_rate_is_bounded",
+        sentence: "No object is written again and again while nothing else happens.",
+        holds: write_rate_is_bounded,
+    },
+    Invariant {
+        name: "transition_times_move_with_the_status",
+        sentence: "A condition's lastTransitionTime moves only when its status changes.",
+        holds: transition_times_move_with_the_status,
+    },
+    Invariant {
+        name: "observed_generation_exists",
+        sentence: "No status speaks of a generation that its object has not reached.",
+        holds: observed_generation_exists,
+    },
+    Invariant {
+        name: "secrets_stay_secret",
+        sentence: "No value of a Secret stands in a log, an event or a condition.",
+        holds: secrets_stay_secret,
+    },
+];
+
+/// Every Secret value in a simulation contains this word, so that leaks are found by search.
+pub const SECRET: &str = "tops3cret";
+
+/// Maximum number of writes to one object in a minute without other activity. Two keys that start to back off make this many.
+const WRITES_MAX: usize = 18;
+/// Additional writes allowed for each operation or fault in that minute.
+const WRITES_FOR_EACH_STIR: usize = 3;
+
+fn nothing_foreign_is_touched(moment: &Moment<'_>) -> Result<(), String> {
+    match moment.by_process() {
+        Some((_, change)) => moment.subject.may_change(change, moment.server, moment.history),
+        None => Ok(()),
+    }
+}
+
+fn deletes_only_the_object_meant(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Carried(carried) = &moment.entry.what else { return Ok(()) };
+    let Action::Delete { uid, .. } = &carried.action else { return Ok(()) };
+    for change in &moment.history.changes_of_request {
+        let found = change.old.as_ref().map_or("", |old| metadata(old, "uid"));
+        if found != uid {
+            return Err(format!("{} was deleted with the uid {found}, but {uid} was meant", change.object));
+        }
+    }
+    Ok(())
+}
+
+fn only_the_leader_writes(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, event, step, .. } = &moment.entry.what else { return Ok(()) };
+    let leads = match event {
+        Event::LeadershipChanged { leading } => *leading,
+        _ => moment.history.life(*process).is_some_and(|life| life.leading),
+    };
+    match step.requests.iter().find(|request| !leads && request.action.is_write()) {
+        Some(request) => Err(format!(
+            "process {process} does not lead and asks for {} of {}",
+            request.action.name(),
+            request.action.target().map(ToString::to_string).unwrap_or_default()
+        )),
+        None => Ok(()),
+    }
+}
+
+fn only_the_leader_converges(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, event, .. } = &moment.entry.what else { return Ok(()) };
+    let leads = moment.history.life(*process).is_some_and(|life| life.leading);
+    if leads || matches!(event, Event::LeadershipChanged { .. }) {
+        return Ok(());
+    }
+    match passes(moment.entry).find(|(_, _, result, _)| **result != ReconcileResult::Abandoned) {
+        Some((_, key, result, _)) => {
+            Err(format!("process {process} does not lead, and {} {} ended with {result:?}", key.0, key.1))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns the passes that ended in a step, each with its result and duration.
+fn passes(entry: &Entry) -> impl Iterator<Item = (usize, super::history::Key, &ReconcileResult, Duration)> {
+    let (process, notes) = match &entry.what {
+        What::Stepped { process, step, .. } => (*process, step.notes.as_slice()),
+        _ => (0, &[][..]),
+    };
+    notes.iter().filter_map(move |note| match note {
+        Note::Reconciled { reconciler, object, result, took } => {
+            Some((process, (reconciler.clone(), object.clone()), result, *took))
+        }
+        _ => None,
+    })
+}
+
+fn one_reconcile_a_key(moment: &Moment<'_>) -> Result<(), String> {
+    for (process, key, _, took) in passes(moment.entry) {
+        let Some(life) = moment.history.life(process) else { continue };
+        let began = moment.entry.at.saturating_sub(took);
+        // The machine's clock counts milliseconds.
+        if life.ended.get(&key).is_some_and(|ended| began + Duration::from_millis(1) < *ended) {
+            return Err(format!("{} {}: a pass began before the last one had ended", key.0, key.1));
+        }
+    }
+    Ok(())
+}
+
+/// Longer than any pause and slow request of a plan combined, and shorter than a resync.
+const TRIED_WITHIN: Duration = Duration::from_mins(4);
+
+fn what_failed_is_tried_again(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, .. } = &moment.entry.what else { return Ok(()) };
+    let Some(life) = moment.history.life(*process) else { return Ok(()) };
+    let again: Vec<_> = passes(moment.entry).map(|(_, key, ..)| key).collect();
+    let late =
+        life.due.iter().find(|(key, due)| **due + TRIED_WITHIN < moment.entry.at && !again.contains(key));
+    match late {
+        Some((key, due)) => Err(format!("{} {} was to be tried again at {due:?} and was not", key.0, key.1)),
+        None => Ok(()),
+    }
+}
+
+fn backoff_within_its_table(moment: &Moment<'_>) -> Result<(), String> {
+    let mut in_this_step = BTreeMap::new();
+    for (process, key, result, _) in passes(moment.entry) {
+        let Some(life) = moment.history.life(process) else { continue };
+        let failures =
+            in_this_step.entry(key.clone()).or_insert_with(|| life.failures.get(&key).copied().unwrap_or(0));
+        let retry_after = match result {
+            ReconcileResult::Failed { retry_after, .. } => retry_after,
+            ReconcileResult::Abandoned => continue,
+            ReconcileResult::Converged | ReconcileResult::Requeued { .. } => {
+                *failures = 0;
+                continue;
+            }
+        };
+        *failures += 1;
+        let failures = *failures;
+        let now = match &moment.entry.what {
+            What::Stepped { event: Event::Finished { outcome: Err(failure), .. }, .. } => failure.retry_after,
+            _ => None,
+        };
+        let wishes = life.retry_after.iter().map(|(_, wish)| *wish).chain(now);
+        let wish = wishes.max().unwrap_or_default();
+        let mut ceilings = moment.subject.backoffs().iter().map(|table| table.ceiling(failures));
+        let is_within =
+            |ceiling: Duration| *retry_after >= ceiling * 3 / 4 && *retry_after <= ceiling.max(wish);
+        if !ceilings.any(is_within) {
+            let tables = moment.subject.backoffs();
+            return Err(format!(
+                "{} {}: after {failures} failures it is tried again in {retry_after:?}, the tables are {tables:?}",
+                key.0, key.1
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn write_rate_is_bounded(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Carried(carried) = &moment.entry.what else { return Ok(()) };
+    let Some(target) = carried.action.target().filter(|_| carried.action.is_write()) else { return Ok(()) };
+    let history = moment.history;
+    let writes = history.writes.get(target).map_or(0, |writes| {
+        writes.iter().filter(|at| **at + super::history::MINUTE >= moment.entry.at).count()
+    });
+    let stirred = history.stirred.len();
+    if writes > WRITES_MAX + WRITES_FOR_EACH_STIR * stirred {
+        return Err(format!(
+            "{target} was written {writes} times within a minute in which {stirred} other things happened"
+        ));
+    }
+    Ok(())
+}
+
+fn conditions(object: &Value) -> impl Iterator<Item = &Value> {
+    object["status"]["conditions"].as_array().into_iter().flatten()
+}
+
+fn transition_times_move_with_the_status(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    if old["status"]["conditions"] == new["status"]["conditions"] {
+        return Ok(());
+    }
+    for after in conditions(new) {
+        let Some(before) = conditions(old).find(|before| before["type"] == after["type"]) else { continue };
+        let (same, moved) = (
+            before["status"] == after["status"],
+            before["lastTransitionTime"] != after["lastTransitionTime"],
+        );
+        if same && moved {
+            return Err(format!(
+                "{object}: the condition {} stayed {} and its lastTransitionTime moved from {} to {}",
+                after["type"], after["status"], before["lastTransitionTime"], after["lastTransitionTime"]
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn observed_generation_exists(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old, new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    if old.as_ref().is_some_and(|old| old["status"] == new["status"]) {
+        return Ok(());
+    }
+    let generation = generation(new);
+    let claims = std::iter::once(&new["status"]).chain(conditions(new));
+    for observed in claims.filter_map(|claim| claim["observedGeneration"].as_i64()) {
+        if observed > generation {
+            return Err(format!("{object}: its status speaks of generation {observed}, it has {generation}"));
+        }
+    }
+    Ok(())
+}
+
+fn secrets_stay_secret(moment: &Moment<'_>) -> Result<(), String> {
+    match &moment.entry.what {
+        What::Stepped { step, .. } => {
+            match step.notes.iter().find(|note| shows_secret(&format!("{note:?}"))) {
+                Some(note) => Err(format!("a note tells the value of a Secret: {note:?}")),
+                None => Ok(()),
+            }
+        }
+        What::Changed(Change { by: Author::Process(_), object, new: Some(new), .. }) => {
+            let told = if object.kind.kind == "Event" { &**new } else { &new["status"] };
+            if shows_secret(&told.to_string()) {
+                return Err(format!("{object} tells the value of a Secret: {told}"));
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a text contains a secret, in plain text or in base64 at any offset of the encoded data.
+fn shows_secret(text: &str) -> bool {
+    static FORMS: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let encoded = (0..3).map(|before| {
+            let bytes = [&[0; 3][..before], SECRET.as_bytes()].concat();
+            // The digits at both ends depend on the bytes around the secret.
+            let (from, until) = ((before * 8).div_ceil(6), bytes.len() * 8 / 6);
+            STANDARD_NO_PAD.encode(bytes)[from..until].to_owned()
+        });
+        encoded.chain([SECRET.to_owned()]).collect()
+    });
+    FORMS.iter().any(|form| text.contains(form))
+}
+
+/// Returns whether a change marks an object for deletion or removes it.
+pub fn is_deletion(change: &Change) -> bool {
+    let was_deleting = change.old.as_deref().is_some_and(is_deleting);
+    let old = change.old.is_some();
+    old && !was_deleting && change.new.as_ref().is_none_or(|new: &Arc<Value>| is_deleting(new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_known_in_base64_wherever_it_stands() {
+        for before in ["", "a", "ab", "abc", "abcd"] {
+            for after in ["", "a", "ab", "-2"] {
+                let encoded = STANDARD_NO_PAD.encode(format!("{before}{SECRET}{after}"));
+                assert!(shows_secret(&format!("told: {encoded}")), "{before} {after}");
+            }
+        }
+        assert!(shows_secret(SECRET) && !shows_secret("told: nothing"));
+    }
+}

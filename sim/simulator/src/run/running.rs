@@ -1,0 +1,364 @@
+//! A run in progress: the cluster, the faults injected so far, and the faults still to come.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use lockstep_engine::random::Random;
+
+use super::program::Runs;
+use super::{LIVENESS, Run, Simulation, Violation};
+use crate::cluster::{Cluster, Entry, What};
+use crate::history::History;
+use crate::invariant::{Invariant, Moment, SAFETY};
+use crate::plan::{Plan, What as Fault};
+use crate::planned_faults::PlannedFaults;
+use crate::subject::{Checker, ClusterHand, Testimony, World};
+use crate::trace::Trace;
+
+/// Duration without writes that is required after convergence: two resyncs, and a little more.
+const QUIET: Duration = Duration::from_mins(21);
+/// How long a controller that never becomes idle must keep the desired state.
+const BUSY: Duration = Duration::from_mins(2);
+/// The delay of the control plane without faults.
+const PACE: SignedDuration = SignedDuration::from_millis(50);
+/// Maximum number of steps in one run; more mean an endless loop.
+const STEPS_MAX: u64 = 300_000;
+
+/// A follow-up that becomes due at its own time.
+#[derive(Debug, Clone, Copy)]
+enum Later {
+    Injection(usize),
+    StopLeading(usize),
+    End(usize),
+    /// A process becomes leader again, unless another process has taken over from this one.
+    LeadAfter(usize),
+    EndTravel,
+    SpeedUp,
+}
+
+pub(super) struct Running<'a> {
+    simulation: &'a Simulation,
+    plan: &'a Plan,
+    cluster: Cluster<PlannedFaults>,
+    history: History,
+    witness: Option<Box<dyn Checker>>,
+    trace: Trace,
+    later: BTreeMap<(Duration, usize), Later>,
+    laters: usize,
+    /// Faults that wait for a request of their targeted action.
+    aimed: Vec<usize>,
+    leader: usize,
+    steps: u64,
+    requests: u64,
+    writes: u64,
+    journal: Option<Vec<Entry>>,
+}
+
+impl<'a> Running<'a> {
+    pub(super) fn begin(simulation: &'a Simulation, plan: &'a Plan, keep: bool) -> Self {
+        let storm = PlannedFaults::new(plan.clone());
+        let mut cluster = Cluster::around(simulation.server.clone(), simulation.start, storm);
+        cluster.actors.garbage.delay = PACE;
+        cluster.actors.namespaces.delay = PACE;
+        cluster.outside = simulation.subject.outside();
+        let mut running = Self {
+            simulation,
+            plan,
+            cluster,
+            history: History::default(),
+            witness: simulation.subject.witness(),
+            trace: Trace::default(),
+            later: BTreeMap::new(),
+            laters: 0,
+            aimed: Vec::new(),
+            leader: 0,
+            steps: 0,
+            requests: 0,
+            writes: 0,
+            journal: keep.then(Vec::new),
+        };
+        for (index, fault) in plan.faults.iter().enumerate() {
+            if fault.what.targets_requests() {
+            } else if fault.aim.is_some() {
+                running.aimed.push(index);
+            } else {
+                running.at(Duration::from_millis(fault.from_ms), Later::Injection(index));
+            }
+        }
+        running.lead();
+        for world in simulation.subject.external(plan.seed) {
+            running.cluster.start_foreign(world);
+        }
+        running
+    }
+
+    pub(super) fn go(mut self) -> Run {
+        let violation = self.storm().and_then(|()| self.calm()).and_then(|()| self.quiet()).err();
+        let simulated = self.cluster.elapsed();
+        let storm = &mut self.cluster.weather;
+        Run {
+            violation,
+            steps: self.steps,
+            requests: self.requests,
+            simulated,
+            struck: std::mem::take(&mut storm.struck),
+            strikes: std::mem::take(&mut storm.strikes),
+            hash: self.trace.finish(),
+            journal: self.journal.unwrap_or_default(),
+        }
+    }
+
+    fn storm(&mut self) -> Result<(), Violation> {
+        self.until(Duration::from_millis(self.plan.stormy_ms))
+    }
+
+    /// Checks that the desired state is reached in time after fault injection has ended.
+    fn calm(&mut self) -> Result<(), Violation> {
+        self.cluster.weather.end();
+        self.aimed.clear();
+        for (_, later) in std::mem::take(&mut self.later) {
+            match later {
+                Later::Injection(_) => {}
+                later => self.come(later),
+            }
+        }
+        for process in 0..self.cluster.processes() {
+            self.cluster.resume(process);
+        }
+        self.cluster.set_clocks();
+        let subject = self.simulation.subject;
+        subject.calm(&mut ClusterHand { cluster: &mut self.cluster, actor: "user" });
+        self.until(self.cluster.elapsed() + subject.bound())?;
+        self.differs()
+    }
+
+    /// Checks that nothing is written in the desired state.
+    fn quiet(&mut self) -> Result<(), Violation> {
+        if !self.simulation.subject.comes_to_rest() {
+            self.until(self.cluster.elapsed() + BUSY)?;
+            return self.differs();
+        }
+        let (writes, end) = (self.writes, self.cluster.elapsed() + QUIET);
+        while self.cluster.step(end) {
+            let last = self.cluster.journal.iter().rev().find_map(|entry| match &entry.what {
+                What::Carried(carried) if carried.action.is_write() => Some(carried.action.clone()),
+                _ => None,
+            });
+            self.digest()?;
+            if self.writes > writes {
+                let action = last.map(|action| {
+                    let target = action.target().map(ToString::to_string).unwrap_or_default();
+                    format!("{} {target}", action.name())
+                });
+                return Err(self.unmet(1, format!("it asked for {}", action.unwrap_or_default())));
+            }
+        }
+        self.cluster.advance(end.saturating_sub(self.cluster.elapsed()));
+        self.differs()?;
+        let uncounted = self.history.uncounted(&self.cluster.server);
+        if uncounted.is_empty() { Ok(()) } else { Err(self.unmet(3, uncounted.join("; "))) }
+    }
+
+    fn differs(&self) -> Result<(), Violation> {
+        let world = World {
+            server: &self.cluster.server,
+            outside: self.cluster.outside.as_deref(),
+            now: self.cluster.timestamp(),
+        };
+        let differences = self.simulation.subject.differences(&world);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(self.unmet(0, differences.join("; ")))
+    }
+
+    fn unmet(&self, liveness: usize, seen: String) -> Violation {
+        let (invariant, sentence) = LIVENESS[liveness];
+        Violation { invariant, sentence, seen, at: self.cluster.elapsed() }
+    }
+
+    /// Continues until that time, including scheduled follow-ups.
+    fn until(&mut self, end: Duration) -> Result<(), Violation> {
+        loop {
+            let next = self.later.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= end);
+            if self.cluster.step(next.unwrap_or(end)) {
+                self.digest()?;
+                continue;
+            }
+            let Some(next) = next else { break };
+            self.cluster.advance(next.saturating_sub(self.cluster.elapsed()));
+            if let Some((_, later)) = self.later.pop_first() {
+                self.come(later);
+                self.digest()?;
+            }
+        }
+        self.cluster.advance(end.saturating_sub(self.cluster.elapsed()));
+        Ok(())
+    }
+
+    fn at(&mut self, at: Duration, later: Later) {
+        self.later.insert((at, self.laters), later);
+        self.laters += 1;
+    }
+
+    fn after(&mut self, delay_ms: u64, later: Later) {
+        self.at(self.cluster.elapsed() + Duration::from_millis(delay_ms), later);
+    }
+
+    /// Starts a process that leads.
+    fn lead(&mut self) {
+        let (plan_seed, process) = (self.plan.seed, self.cluster.processes());
+        let Simulation { subject, bug, .. } = *self.simulation;
+        let runs = Runs { subject, bug, plan_seed, process, lives: Cell::new(0) };
+        self.leader = self.cluster.start(runs, true);
+    }
+
+    fn come(&mut self, later: Later) {
+        match later {
+            Later::Injection(fault) => self.strike(fault, None),
+            Later::StopLeading(process) => self.cluster.lead(process, false),
+            Later::End(process) => self.cluster.crash(process, None),
+            Later::LeadAfter(process) if process == self.leader => self.lead(),
+            Later::LeadAfter(_) => {}
+            Later::EndTravel => self.cluster.weather.travel(None),
+            Later::SpeedUp => self.pace(PACE),
+        }
+    }
+
+    fn pace(&mut self, delay: SignedDuration) {
+        self.cluster.actors.garbage.delay = delay;
+        self.cluster.actors.namespaces.delay = delay;
+    }
+
+    fn strike(&mut self, fault: usize, under_way: Option<&'static str>) {
+        let it = &self.plan.faults[fault];
+        let at = self.cluster.elapsed();
+        self.history.stir(at);
+        let leader = self.leader;
+        let left = it.until_ms.saturating_sub(u64::try_from(at.as_millis()).unwrap_or(u64::MAX));
+        match &it.what {
+            Fault::WatchLate { .. } | Fault::WatchTwice => self.cluster.weather.begin(fault),
+            Fault::WatchCut => self.cluster.cut_watches(leader, None),
+            Fault::TimeTravel { changes } => {
+                self.cluster.weather.travel(Some(*changes));
+                self.cluster.cut_watches(leader, None);
+                self.after(2000, Later::EndTravel);
+            }
+            Fault::Compaction => {
+                self.cluster.server.compact();
+                self.cluster.cut_watches(leader, None);
+            }
+            Fault::Pause { by_ms } => self.cluster.pause(leader, Duration::from_millis(*by_ms)),
+            Fault::ClockJump { by_ms } => self.cluster.skew(leader, *by_ms),
+            Fault::TwoLeaders { for_ms } => {
+                self.lead();
+                self.after(*for_ms, Later::StopLeading(leader));
+                self.after(for_ms + 1000, Later::End(leader));
+            }
+            Fault::Handover { gap_ms } => {
+                self.cluster.crash(leader, None);
+                self.after(*gap_ms, Later::LeadAfter(leader));
+            }
+            Fault::SlowControlPlane { by_ms } => {
+                self.pace(SignedDuration::from_millis(i64::try_from(*by_ms).unwrap_or(i64::MAX)));
+                self.after(left, Later::SpeedUp);
+            }
+            Fault::Operation { name, seed } => {
+                let acts = self.simulation.subject.acts();
+                if let Some(act) = acts.iter().find(|act| act.name == name) {
+                    let mut hand = ClusterHand { cluster: &mut self.cluster, actor: act.actor };
+                    (act.run)(&mut hand, &mut Random::from_seed(*seed));
+                }
+            }
+            Fault::Fail { .. }
+            | Fault::AnswerLost
+            | Fault::SlowRequest { .. }
+            | Fault::SlowAnswer { .. }
+            | Fault::CrashBefore { .. }
+            | Fault::CrashAfter { .. } => {}
+        }
+        let befell = under_way.map(|action| format!("while {action} is under way")).unwrap_or_default();
+        self.cluster.weather.struck(fault, at, under_way, befell);
+    }
+
+    /// Processes new journal entries: checks them, adds them to the history, and injects the faults that target them.
+    fn digest(&mut self) -> Result<(), Violation> {
+        while !self.cluster.journal.is_empty() {
+            let entries = std::mem::take(&mut self.cluster.journal);
+            let mut under_way = Vec::new();
+            for entry in entries {
+                self.trace.absorb(&entry);
+                self.count(&entry, &mut under_way);
+                let checked = self.check(&entry).and_then(|()| self.testify(&entry));
+                self.history.absorb(&entry);
+                if let Some(journal) = &mut self.journal {
+                    journal.push(entry);
+                }
+                checked?;
+            }
+            for action in under_way {
+                self.take_aim(action);
+            }
+        }
+        if self.steps > STEPS_MAX {
+            return Err(self.unmet(2, format!("{} steps in {:?}", self.steps, self.cluster.elapsed())));
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, entry: &Entry, under_way: &mut Vec<&'static str>) {
+        match &entry.what {
+            What::Stepped { step, .. } => {
+                self.steps += 1;
+                under_way.extend(step.requests.iter().map(|request| request.action.name()));
+            }
+            What::Carried(carried) => {
+                self.requests += 1;
+                self.writes += u64::from(carried.action.is_write());
+            }
+            What::Started { .. } | What::Died { .. } | What::Changed(_) => {}
+        }
+    }
+
+    fn take_aim(&mut self, action: &'static str) {
+        let now = u64::try_from(self.cluster.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let plan = self.plan;
+        let hits = |index: &usize| {
+            let fault = &plan.faults[*index];
+            fault.aim.as_deref() == Some(action) && (fault.from_ms..=fault.until_ms).contains(&now)
+        };
+        let (struck, waiting) = std::mem::take(&mut self.aimed).into_iter().partition(hits);
+        self.aimed = waiting;
+        let struck: Vec<usize> = struck;
+        for fault in struck {
+            self.strike(fault, Some(action));
+        }
+    }
+
+    fn testify(&mut self, entry: &Entry) -> Result<(), Violation> {
+        let Some(witness) = &mut self.witness else { return Ok(()) };
+        witness.see(entry).map_err(|Testimony { invariant, sentence, seen }| Violation {
+            invariant,
+            sentence,
+            seen,
+            at: entry.at,
+        })
+    }
+
+    fn check(&self, entry: &Entry) -> Result<(), Violation> {
+        let moment = Moment {
+            subject: self.simulation.subject,
+            server: &self.cluster.server,
+            history: &self.history,
+            entry,
+        };
+        for Invariant { name, sentence, holds } in SAFETY.iter().chain(self.simulation.subject.invariants()) {
+            if let Err(seen) = holds(&moment) {
+                return Err(Violation { invariant: name, sentence, seen, at: entry.at });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! The interface of a controller to the simulator.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use jiff::Timestamp;
+use lockstep_apiserver::server::ApiServer;
+use lockstep_engine::backoff::Backoff;
+use lockstep_engine::machine::Machine;
+use lockstep_engine::object::{Kind, ObjectRef, metadata};
+use lockstep_engine::random::Random;
+use lockstep_engine::wire::path;
+use serde_json::{Value, json};
+
+use super::history::History;
+use super::invariant::Invariant;
+use crate::cluster::{Author, Change, Cluster, Entry, ExternalSystems, FaultModel};
+
+/// A controller that can be simulated, with its environment, its operations and its invariants.
+///
+/// The simulator provides everything else: faults, crashes, stale watches and the invariants of every controller.
+pub trait SystemUnderTest: Sync {
+    /// Returns the controller's name.
+    fn name(&self) -> &'static str;
+
+    /// Returns the machine of a process that starts.
+    fn machine(&self, seed: u64) -> Box<dyn Machine>;
+
+    /// Returns the configuration of that machine, as a recording holds it; null if no machine can be built from one.
+    fn config(&self, seed: u64) -> Value {
+        let _ = seed;
+        Value::Null
+    }
+
+    /// Returns the names of the actions that the machine requests. Faults target them.
+    fn actions(&self) -> &'static [&'static str];
+
+    /// Prepares the cluster before the start: CRDs, and other objects that must exist.
+    fn prepare(&self, hand: &mut dyn Client);
+
+    /// Returns the operations of users and foreign controllers.
+    fn acts(&self) -> &'static [Operation];
+
+    /// Returns the invariants of this controller, in addition to those of every controller.
+    fn invariants(&self) -> &'static [Invariant];
+
+    /// Checks whether the controller may make a change. The error is the reason why it may not.
+    fn may_change(&self, change: &Change, server: &ApiServer, history: &History) -> Result<(), String>;
+
+    /// Returns the backoffs that its failed keys may use.
+    fn backoffs(&self) -> &'static [Backoff];
+
+    /// Returns the time within which the desired state is reached after fault injection has ended.
+    fn bound(&self) -> Duration;
+
+    /// Executes the operations of users after fault injection has ended, such as removing their finalizers.
+    fn calm(&self, hand: &mut dyn Client) {
+        let _ = hand;
+    }
+
+    /// Returns the differences between the actual and the desired state, one sentence for each.
+    fn differences(&self, world: &World<'_>) -> Vec<String>;
+
+    /// Returns the systems outside Kubernetes, if the controller uses any.
+    fn outside(&self) -> Option<Box<dyn ExternalSystems>> {
+        None
+    }
+
+    /// Returns the foreign controllers around it; their jitter follows from the seed. No faults are injected into them.
+    fn external(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
+        let _ = seed;
+        Vec::new()
+    }
+
+    /// Returns a checker of the controller's effects outside Kubernetes, for the whole run.
+    fn witness(&self) -> Option<Box<dyn Checker>> {
+        None
+    }
+
+    /// Returns the default duration of fault injection.
+    fn stormy(&self) -> Duration {
+        Duration::from_hours(1)
+    }
+
+    /// Returns whether the controller writes nothing in the desired state.
+    fn comes_to_rest(&self) -> bool {
+        true
+    }
+}
+
+/// The actual state.
+pub struct World<'a> {
+    /// The API server.
+    pub server: &'a ApiServer,
+    /// The systems outside Kubernetes.
+    pub outside: Option<&'a dyn ExternalSystems>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Checks a run from its beginning.
+pub trait Checker {
+    /// Processes a journal entry. The error has the invariant's name, what it requires, and what was observed instead.
+    fn see(&mut self, entry: &Entry) -> Result<(), Testimony>;
+}
+
+/// A violation that a checker found.
+#[derive(Debug)]
+pub struct Testimony {
+    /// The invariant's name.
+    pub invariant: &'static str,
+    /// What the invariant requires.
+    pub sentence: &'static str,
+    /// What was observed.
+    pub seen: String,
+}
+
+/// An operation of a user or a foreign controller.
+#[derive(Debug, Clone, Copy)]
+pub struct Operation {
+    /// Its name in plans.
+    pub name: &'static str,
+    /// The actor, such as `user` or `other controller`.
+    pub actor: &'static str,
+    /// Its relative frequency.
+    pub weight: u32,
+    /// Executes it. The details follow from the state of the cluster and the random numbers.
+    pub run: fn(&mut dyn Client, &mut Random),
+}
+
+impl Operation {
+    /// Returns an operation from its name, actor, weight and function.
+    pub const fn new(
+        name: &'static str,
+        actor: &'static str,
+        weight: u32,
+        run: fn(&mut dyn Client, &mut Random),
+    ) -> Self {
+        Self { name, actor, weight, run }
+    }
+}
+
+/// The client of a user or a foreign controller.
+pub trait Client {
+    /// Returns the cluster's server, for reading.
+    fn server(&self) -> &ApiServer;
+
+    /// Returns the systems outside Kubernetes and their time.
+    fn outside(&mut self) -> Option<(&mut dyn ExternalSystems, Timestamp)>;
+
+    /// Revokes or restores the controller's permission to list and watch a kind. A client of a real server cannot do this.
+    fn permit_watches(&mut self, kind: &Kind, permitted: bool) {
+        let _ = (kind, permitted);
+    }
+
+    /// Sends a request and returns the code and the body of the answer.
+    fn send(&mut self, method: Method, path: &str, media_type: &str, body: &Value) -> (u16, Value);
+}
+
+impl dyn Client + '_ {
+    /// Creates an object; an existing one is not changed.
+    pub fn create(&mut self, kind: &Kind, object: &Value) -> (u16, Value) {
+        let namespace = Some(metadata(object, "namespace")).filter(|namespace| !namespace.is_empty());
+        let mut object = object.clone();
+        object["apiVersion"] = json!(kind.api_version());
+        object["kind"] = json!(kind.kind);
+        self.send(Method::POST, &path::collection(kind, namespace), "application/json", &object)
+    }
+
+    /// Merges a patch into an object, if it exists.
+    pub fn merge(&mut self, target: &ObjectRef, patch: &Value) -> (u16, Value) {
+        match path::object(target) {
+            Ok(path) => self.send(Method::PATCH, &path, "application/merge-patch+json", patch),
+            Err(failure) => (400, json!(failure.message)),
+        }
+    }
+
+    /// Merges a patch into the status of an object, if it exists.
+    pub fn merge_status(&mut self, target: &ObjectRef, status: &Value) -> (u16, Value) {
+        let patch = json!({ "status": status });
+        match path::object(target) {
+            Ok(path) => {
+                self.send(Method::PATCH, &format!("{path}/status"), "application/merge-patch+json", &patch)
+            }
+            Err(failure) => (400, json!(failure.message)),
+        }
+    }
+
+    /// Deletes an object, if it exists.
+    pub fn delete(&mut self, target: &ObjectRef) -> (u16, Value) {
+        match path::object(target) {
+            Ok(path) => self.send(Method::DELETE, &path, "application/json", &Value::Null),
+            Err(failure) => (400, json!(failure.message)),
+        }
+    }
+
+    /// Returns a random object of a kind.
+    pub fn any(&self, kind: &Kind, random: &mut Random) -> Option<Value> {
+        let objects = self.server().objects(kind);
+        let index = usize::try_from(random.below(objects.len() as u64)).ok()?;
+        objects.get(index).map(|object| Value::clone(object))
+    }
+}
+
+/// A client of a cluster that acts in the name of its author.
+pub(super) struct ClusterHand<'a, W: FaultModel> {
+    pub(super) cluster: &'a mut Cluster<W>,
+    pub(super) actor: &'static str,
+}
+
+impl<W: FaultModel> Client for ClusterHand<'_, W> {
+    fn server(&self) -> &ApiServer {
+        &self.cluster.server
+    }
+
+    fn outside(&mut self) -> Option<(&mut dyn ExternalSystems, Timestamp)> {
+        let now = self.cluster.timestamp();
+        Some((&mut **self.cluster.outside.as_mut()?, now))
+    }
+
+    fn permit_watches(&mut self, kind: &Kind, permitted: bool) {
+        self.cluster.permit_watches(kind, permitted);
+    }
+
+    fn send(&mut self, method: Method, path: &str, media_type: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+        let request = http::Request::builder().method(method).uri(path).header("content-type", media_type);
+        let request = request.header("accept", "application/json").header("user-agent", self.actor);
+        let Ok(request) = request.body(body) else { return (400, Value::Null) };
+        let response = self.cluster.request_as(Author::Client(self.actor), &request);
+        (response.status().as_u16(), serde_json::from_slice(response.body()).unwrap_or_default())
+    }
+}

@@ -1,0 +1,14 @@
+//! The timeline as one self-contained page: a template with style, script and data.
+
+use super::Timeline;
+
+const TEMPLATE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+pub(super) fn html(timeline: &Timeline) -> String {
+    // No text in the data ends the element that contains it.
+    let data = serde_json::to_string(timeline).expect("a timeline is plain data").replace('<', "\\u003c");
+    // The data is inserted last, so text in it that looks like a placeholder is not changed.
+    TEMPLATE.replace("%style%", STYLE).replace("%script%", SCRIPT).replacen("%data%", &data, 1)
+}

@@ -1,0 +1,105 @@
+//! Tests the DPF-HCP Bridge with models of HyperShift, DPF, MetalLB and a registry, and with users who change everything.
+
+use std::time::Duration;
+
+use lockstep_apiserver::server::ApiServer;
+use lockstep_bridge::dpucluster::{DENIED, UNAVAILABLE};
+use lockstep_bridge::{BACKOFF, Operator};
+use lockstep_engine::backoff::Backoff;
+use lockstep_engine::machine::Machine;
+use lockstep_engine::operator::Config;
+use lockstep_external as external;
+use lockstep_external::Pace;
+use lockstep_sim::cluster::{Change, ExternalSystems};
+use lockstep_sim::history::History;
+use lockstep_sim::invariant::Invariant;
+use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
+use serde_json::{Value, json};
+
+mod acts;
+mod desired;
+mod rules;
+mod stage;
+
+/// The Bridge as a system under test.
+#[derive(Debug, Clone, Copy)]
+pub struct Bridge;
+
+fn config(seed: u64) -> Config {
+    let instance = format!("operator-{seed}");
+    Config { concurrency: 3, resync: Duration::from_mins(10), instance, seed }
+}
+
+impl SystemUnderTest for Bridge {
+    fn name(&self) -> &'static str {
+        lockstep_crds::bridge::CONTROLLER
+    }
+
+    fn machine(&self, seed: u64) -> Box<dyn Machine> {
+        Box::new(Operator::new(config(seed)))
+    }
+
+    fn config(&self, seed: u64) -> Value {
+        json!(config(seed))
+    }
+
+    fn actions(&self) -> &'static [&'static str] {
+        &["get", "create", "apply", "patch", "patch_status", "delete", "find_image"]
+    }
+
+    fn prepare(&self, hand: &mut dyn Client) {
+        let sets = lockstep_crds::all();
+        let ours = sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds);
+        let ours = ours.map(|crd| serde_json::to_value(crd).unwrap_or_default());
+        for definition in ours.chain(external::definitions(&external::BRIDGE)) {
+            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            hand.send(http::Method::POST, path, "application/json", &definition);
+        }
+        stage::begin(hand);
+        acts::begin(hand);
+    }
+
+    fn acts(&self) -> &'static [Operation] {
+        acts::ACTS
+    }
+
+    fn invariants(&self) -> &'static [Invariant] {
+        rules::INVARIANTS
+    }
+
+    fn may_change(&self, change: &Change, server: &ApiServer, history: &History) -> Result<(), String> {
+        rules::may_change(change, server, history)
+    }
+
+    fn backoffs(&self) -> &'static [Backoff] {
+        &[BACKOFF, DENIED, UNAVAILABLE]
+    }
+
+    /// A last refusal just before can delay a retry by five minutes. Then HyperShift deletes a control plane and creates it
+    /// again.
+    fn bound(&self) -> Duration {
+        Duration::from_mins(25)
+    }
+
+    fn calm(&self, hand: &mut dyn Client) {
+        stage::restore(hand);
+        acts::settle(hand);
+    }
+
+    fn differences(&self, world: &World<'_>) -> Vec<String> {
+        desired::differences(world.server)
+    }
+
+    fn outside(&self) -> Option<Box<dyn ExternalSystems>> {
+        Some(Box::new(stage::registry()))
+    }
+
+    fn external(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
+        external::controllers(&external::BRIDGE, Pace::SLOW, seed)
+    }
+
+    /// Control planes need minutes to start and stop.
+    fn stormy(&self) -> Duration {
+        Duration::from_mins(30)
+    }
+}

@@ -1,0 +1,382 @@
+//! The operations of users, admins and other controllers.
+
+use std::sync::Arc;
+
+use lockstep_bridge::names;
+use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, metadata};
+use lockstep_engine::random::Random;
+use lockstep_external::hypershift;
+use lockstep_external::registry::Health;
+use lockstep_sim::history::reference;
+use lockstep_sim::invariant::SECRET;
+use lockstep_sim::subject::{Client, Operation};
+use serde_json::{Value, json};
+
+use super::stage::{
+    self, DPF, DPU_CLUSTERS, IMAGES, KUBECONFIG_OF_OTHERS, NAMESPACE, PULL_SECRETS, SSH_SECRETS,
+    STORAGE_CLASS, VIPS,
+};
+
+/// The names of bridges: one for each DPUCluster, and one that has to wait.
+const BRIDGES: [&str; 4] = ["prod", "stage", "dev", "lab"];
+
+pub(super) const ACTS: &[Operation] = &[
+    Operation::new("create a bridge", "user", 12, create_bridge),
+    Operation::new("delete a bridge", "user", 5, delete_bridge),
+    Operation::new("choose a release image", "user", 6, choose_image),
+    Operation::new("choose an address", "user", 4, choose_address),
+    Operation::new("swap the addresses of two bridges", "user", 3, swap_addresses),
+    Operation::new("move an address out of every pool", "user", 2, leave_pools),
+    Operation::new("name other Secrets", "user", 3, choose_secrets),
+    Operation::new("change what can be changed", "user", 3, change_mutable),
+    Operation::new("change what can't be changed", "user", 3, change_immutable),
+    Operation::new("rotate a Secret", "admin", 6, rotate),
+    Operation::new("break a Secret", "admin", 4, break_secret),
+    Operation::new("delete a Secret", "admin", 3, delete_secret),
+    Operation::new("put everything right", "admin", 6, restore),
+    Operation::new("delete the StorageClass", "admin", 2, delete_storage_class),
+    Operation::new("delete the pool", "admin", 2, delete_pool),
+    Operation::new("take an address", "admin", 3, take_address),
+    Operation::new("ask for the address of a stranger", "user", 3, ask_for_a_strangers),
+    Operation::new("ask for an address with a stranger", "user", 6, ask_with_a_stranger),
+    Operation::new("let an address go", "other controller", 6, let_go),
+    Operation::new("stop HyperShift's operator", "admin", 2, stop_hypershift),
+    Operation::new("put the registry out of order", "admin", 4, disturb_registry),
+    Operation::new("take a permission to watch", "admin", 4, forbid_watches),
+    Operation::new("delete a DPUCluster", "admin", 3, delete_dpu_cluster),
+    Operation::new("create a DPUCluster", "admin", 4, create_dpu_cluster),
+    Operation::new("give a DPUCluster a kubeconfig", "admin", 2, give_kubeconfig),
+    Operation::new("let a control plane ail", "other controller", 4, let_ail),
+    Operation::new("keep the nodes away", "other controller", 3, keep_nodes_away),
+    Operation::new("pause HyperShift", "admin", 3, pause_hypershift),
+    Operation::new("cut HyperShift off from its images", "admin", 3, cut_off),
+    Operation::new("hold a teardown up", "other controller", 2, hold_teardown_up),
+    Operation::new("delete a HostedCluster", "other controller", 2, delete_hosted_cluster),
+    Operation::new("delete a NodePool", "other controller", 2, delete_node_pool),
+    Operation::new("edit a HostedCluster", "other controller", 3, edit_hosted_cluster),
+    Operation::new("change a copy", "other controller", 4, change_copy),
+    Operation::new("delete a copy", "other controller", 3, delete_copy),
+    Operation::new("squat on a name", "other controller", 6, squat),
+];
+
+fn target(name: &str) -> ObjectRef {
+    ObjectRef::namespaced(&names::bridge(), NAMESPACE, name)
+}
+
+fn bridge(name: &str, index: usize) -> Value {
+    let at = index.min(DPU_CLUSTERS.len() - 1);
+    json!({
+        "metadata": { "namespace": NAMESPACE, "name": name },
+        "spec": {
+            "dpuClusterRef": { "namespace": DPF, "name": DPU_CLUSTERS[at] },
+            "baseDomain": "clusters.example.com",
+            "ocpReleaseImage": IMAGES[0],
+            "sshKeySecretRef": { "name": SSH_SECRETS[0] },
+            "pullSecretRef": { "name": PULL_SECRETS[0] },
+            "etcdStorageClass": STORAGE_CLASS,
+            "controlPlaneAvailabilityPolicy": "HighlyAvailable",
+            "infrastructureAvailabilityPolicy": "HighlyAvailable",
+            "exposeThroughLoadBalancer": true,
+            "metalLBVirtualIP": VIPS[at],
+            "clusterType": "dpf-production",
+        },
+    })
+}
+
+/// Creates one bridge before the start.
+pub(super) fn begin(hand: &mut dyn Client) {
+    hand.create(&names::bridge(), &bridge(BRIDGES[0], 0));
+}
+
+/// After fault injection has ended, gives every bridge a spec that can be satisfied and releases what users have blocked.
+pub(super) fn settle(hand: &mut dyn Client) {
+    for kind in [names::hosted_cluster(), names::node_pool(), names::secret()] {
+        for object in hand.server().objects(&kind) {
+            if object["metadata"]["annotations"]["squatter"].is_string() {
+                hand.delete(&reference(&kind, &object));
+            }
+        }
+    }
+    for object in hand.server().objects(&names::hosted_cluster()) {
+        let name = metadata(&object, "name");
+        befall(hand, name, hypershift::STUCK, None);
+        befall(hand, name, hypershift::NODES, None);
+        befall(hand, name, hypershift::RELEASES, None);
+        hand.merge(&hosted_cluster(name), &json!({ "spec": { "pausedUntil": null } }));
+        // A degraded control plane still serves requests, so it may remain degraded. One that is only ready at times never
+        // settles, and one that was never ready has to become healthy first.
+        let bridge = hand.server().object(&target(name)).map(|bridge| bridge["status"]["phase"].clone());
+        let was_ready = bridge.is_some_and(|phase| phase == "Ready");
+        if annotation(&object, hypershift::AILS).is_some() {
+            befall(hand, name, hypershift::AILS, was_ready.then_some(hypershift::DEGRADED));
+        }
+    }
+    for (index, name) in BRIDGES.into_iter().enumerate() {
+        let wanted = bridge(name, index)["spec"].clone();
+        let fields = ["metalLBVirtualIP", "etcdStorageClass", "exposeThroughLoadBalancer"];
+        let mut patch = json!({ "ocpReleaseImage": IMAGES[1] });
+        for field in fields {
+            patch[field] = wanted[field].clone();
+        }
+        hand.merge(&target(name), &json!({ "spec": patch }));
+    }
+}
+
+fn create_bridge(hand: &mut dyn Client, random: &mut Random) {
+    let index = usize::try_from(random.below(BRIDGES.len() as u64)).unwrap_or(0);
+    hand.create(&names::bridge(), &bridge(BRIDGES[index], index));
+}
+
+fn delete_bridge(hand: &mut dyn Client, random: &mut Random) {
+    hand.delete(&target(random.pick(&BRIDGES)));
+}
+
+fn change(hand: &mut dyn Client, random: &mut Random, spec: &Value) {
+    hand.merge(&target(random.pick(&BRIDGES)), &json!({ "spec": spec }));
+}
+
+fn choose_image(hand: &mut dyn Client, random: &mut Random) {
+    let image = random.pick(&IMAGES);
+    change(hand, random, &json!({ "ocpReleaseImage": image }));
+}
+
+fn choose_address(hand: &mut dyn Client, random: &mut Random) {
+    let address = random.pick(&[VIPS[0], VIPS[1], VIPS[2], "192.0.2.40"]);
+    change(hand, random, &json!({ "metalLBVirtualIP": address }));
+}
+
+fn swap_addresses(hand: &mut dyn Client, random: &mut Random) {
+    let names = [random.pick(&BRIDGES), random.pick(&BRIDGES)];
+    let bridges = hand.server().objects(&names::bridge());
+    let address = |name: &str| {
+        let bridge = bridges.iter().find(|bridge| metadata(bridge, "name") == name)?;
+        Some(bridge["spec"]["metalLBVirtualIP"].clone())
+    };
+    let Some((first, second)) = address(names[0]).zip(address(names[1])) else { return };
+    for (name, address) in [(names[0], second), (names[1], first)] {
+        hand.merge(&target(name), &json!({ "spec": { "metalLBVirtualIP": address } }));
+    }
+}
+
+fn leave_pools(hand: &mut dyn Client, random: &mut Random) {
+    change(hand, random, &json!({ "metalLBVirtualIP": "198.51.100.1" }));
+}
+
+fn choose_secrets(hand: &mut dyn Client, random: &mut Random) {
+    let (pull, ssh) = (random.pick(&PULL_SECRETS), random.pick(&SSH_SECRETS));
+    change(hand, random, &json!({ "pullSecretRef": { "name": pull }, "sshKeySecretRef": { "name": ssh } }));
+}
+
+fn change_mutable(hand: &mut dyn Client, random: &mut Random) {
+    let policy = random.pick(&["HighlyAvailable", "SingleReplica"]);
+    let kind = random.pick(&["dpf-production", "dpf-dev"]);
+    change(hand, random, &json!({ "infrastructureAvailabilityPolicy": policy, "clusterType": kind }));
+}
+
+fn change_immutable(hand: &mut dyn Client, random: &mut Random) {
+    let policy = random.pick(&["HighlyAvailable", "SingleReplica"]);
+    let class = random.pick(&[STORAGE_CLASS, "another"]);
+    change(hand, random, &json!({ "controlPlaneAvailabilityPolicy": policy, "etcdStorageClass": class }));
+}
+
+fn rotate(hand: &mut dyn Client, random: &mut Random) {
+    let which = random.below(5).to_string();
+    if random.below(2) == 0 {
+        let name = random.pick(&PULL_SECRETS);
+        stage::write_secret(hand, name, ".dockerconfigjson", &stage::docker_config(&which));
+    } else {
+        stage::write_secret(hand, random.pick(&SSH_SECRETS), "ssh-publickey", &stage::ssh_keys(&which));
+    }
+}
+
+fn break_secret(hand: &mut dyn Client, random: &mut Random) {
+    let broken = format!("{{\"{SECRET}\": ");
+    if random.below(2) == 0 {
+        stage::write_secret(hand, random.pick(&PULL_SECRETS), ".dockerconfigjson", &broken);
+    } else {
+        stage::write_secret(hand, random.pick(&SSH_SECRETS), "ssh-publickey", &broken);
+    }
+}
+
+fn delete_secret(hand: &mut dyn Client, random: &mut Random) {
+    let name = random.pick(&[PULL_SECRETS[0], PULL_SECRETS[1], SSH_SECRETS[0], SSH_SECRETS[1]]);
+    hand.delete(&ObjectRef::namespaced(&names::secret(), NAMESPACE, name));
+}
+
+fn restore(hand: &mut dyn Client, _: &mut Random) {
+    stage::restore(hand);
+}
+
+fn delete_storage_class(hand: &mut dyn Client, _: &mut Random) {
+    hand.delete(&ObjectRef::cluster(&names::storage_class(), STORAGE_CLASS));
+}
+
+fn delete_pool(hand: &mut dyn Client, _: &mut Random) {
+    hand.delete(&stage::pool());
+}
+
+fn take_address(hand: &mut dyn Client, random: &mut Random) {
+    let address = random.pick(&VIPS);
+    let metadata = json!({ "namespace": NAMESPACE, "name": "squatter", "annotations": { "metallb.io/loadBalancerIPs": address } });
+    let object =
+        json!({ "metadata": metadata, "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] } });
+    hand.create(&names::service(), &object);
+}
+
+/// Sets the address of a bridge to that of an unrelated Service.
+fn ask_for_a_strangers(hand: &mut dyn Client, random: &mut Random) {
+    if let Some(address) = stage::address_of_stranger(hand) {
+        change(hand, random, &json!({ "metalLBVirtualIP": address }));
+    }
+}
+
+/// Makes a bridge and an unrelated Service request the same free address at the same time.
+fn ask_with_a_stranger(hand: &mut dyn Client, random: &mut Random) {
+    let address = random.pick(&["192.0.2.50", "192.0.2.51"]);
+    if random.below(2) == 0 {
+        stage::move_stranger(hand, address);
+        change(hand, random, &json!({ "metalLBVirtualIP": address }));
+    } else {
+        change(hand, random, &json!({ "metalLBVirtualIP": address }));
+        stage::move_stranger(hand, address);
+    }
+}
+
+/// Moves the unrelated Service to another address.
+fn let_go(hand: &mut dyn Client, random: &mut Random) {
+    stage::move_stranger(hand, random.pick(&["192.0.2.60", "192.0.2.61"]));
+}
+
+fn stop_hypershift(hand: &mut dyn Client, _: &mut Random) {
+    stage::run_hypershift(hand, false);
+}
+
+fn disturb_registry(hand: &mut dyn Client, random: &mut Random) {
+    let health = random.pick(&[Health::Up, Health::Down, Health::Forbidden]);
+    stage::with_registry(hand, |registry| registry.health = health);
+}
+
+/// Revokes the controller's permission to list and watch a kind, or restores it for all kinds.
+fn forbid_watches(hand: &mut dyn Client, random: &mut Random) {
+    let kinds = stage::watched();
+    let index = usize::try_from(random.below(kinds.len() as u64)).unwrap_or(0);
+    if random.below(3) == 0 {
+        return stage::permit_watches(hand);
+    }
+    hand.permit_watches(&kinds[index], false);
+}
+
+fn delete_dpu_cluster(hand: &mut dyn Client, random: &mut Random) {
+    let name = random.pick(&DPU_CLUSTERS);
+    hand.delete(&ObjectRef::namespaced(&names::dpu_cluster(), DPF, name));
+}
+
+fn create_dpu_cluster(hand: &mut dyn Client, random: &mut Random) {
+    stage::restore_dpu_cluster(hand, random.pick(&DPU_CLUSTERS));
+}
+
+/// Sets the kubeconfig of a DPUCluster in the name of another client, or removes it.
+fn give_kubeconfig(hand: &mut dyn Client, random: &mut Random) {
+    let name = random.pick(&DPU_CLUSTERS);
+    let kubeconfig = random.pick(&[Some(KUBECONFIG_OF_OTHERS), None]);
+    let target = ObjectRef::namespaced(&names::dpu_cluster(), DPF, name);
+    hand.merge(&target, &json!({ "spec": { "kubeconfig": kubeconfig } }));
+}
+
+fn hosted_cluster(name: &str) -> ObjectRef {
+    ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, name)
+}
+
+/// Starts or ends a fault of a bridge's control plane.
+fn befall(hand: &mut dyn Client, name: &str, what: &str, value: Option<&str>) {
+    hand.merge(&hosted_cluster(name), &json!({ "metadata": { "annotations": { what: value } } }));
+}
+
+fn let_ail(hand: &mut dyn Client, random: &mut Random) {
+    let how = random.pick(&[Some(hypershift::DEGRADED), Some(hypershift::FLAPPING), None]);
+    befall(hand, random.pick(&BRIDGES), hypershift::AILS, how);
+}
+
+/// Upgrades complete when the nodes are ready.
+fn keep_nodes_away(hand: &mut dyn Client, random: &mut Random) {
+    let nodes = random.pick(&[Some(hypershift::NO_NODES), None]);
+    befall(hand, random.pick(&BRIDGES), hypershift::NODES, nodes);
+}
+
+fn pause_hypershift(hand: &mut dyn Client, random: &mut Random) {
+    let until = random.pick(&[Some("true"), None]);
+    hand.merge(&hosted_cluster(random.pick(&BRIDGES)), &json!({ "spec": { "pausedUntil": until } }));
+}
+
+fn cut_off(hand: &mut dyn Client, random: &mut Random) {
+    let releases = random.pick(&[Some(hypershift::UNREACHABLE), None]);
+    befall(hand, random.pick(&BRIDGES), hypershift::RELEASES, releases);
+}
+
+fn hold_teardown_up(hand: &mut dyn Client, random: &mut Random) {
+    let held = random.pick(&[Some("true"), None]);
+    befall(hand, random.pick(&BRIDGES), hypershift::STUCK, held);
+}
+
+fn delete_hosted_cluster(hand: &mut dyn Client, random: &mut Random) {
+    hand.delete(&hosted_cluster(random.pick(&BRIDGES)));
+}
+
+fn delete_node_pool(hand: &mut dyn Client, random: &mut Random) {
+    hand.delete(&ObjectRef::namespaced(&names::node_pool(), NAMESPACE, random.pick(&BRIDGES)));
+}
+
+fn edit_hosted_cluster(hand: &mut dyn Client, random: &mut Random) {
+    let cluster = hosted_cluster(random.pick(&BRIDGES));
+    let patch = if random.below(2) == 0 {
+        json!({ "spec": { "release": { "image": IMAGES[0] } } })
+    } else {
+        json!({ "metadata": { "labels": { "dpf.hcp.bridge.com/cluster-type": "another", "team": "x" } } })
+    };
+    hand.merge(&cluster, &patch);
+}
+
+/// Returns a random Secret that a bridge has created.
+fn any_copy(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
+    let kind = names::secret();
+    let copies = hand.server().objects(&kind);
+    let copies: Vec<_> =
+        copies.iter().filter(|secret| secret["metadata"]["labels"][names::BRIDGE_NAME].is_string()).collect();
+    let index = usize::try_from(random.below(copies.len() as u64)).ok()?;
+    copies.get(index).filter(|copy| !is_deleting(copy)).map(|copy| reference(&kind, copy))
+}
+
+fn change_copy(hand: &mut dyn Client, random: &mut Random) {
+    if let Some(copy) = any_copy(hand, random) {
+        let key = random.pick(&[".dockerconfigjson", "id_rsa.pub", "super-admin.conf"]);
+        hand.merge(&copy, &json!({ "data": { key: "e30=" } }));
+    }
+}
+
+fn delete_copy(hand: &mut dyn Client, random: &mut Random) {
+    if let Some(copy) = any_copy(hand, random) {
+        hand.delete(&copy);
+    }
+}
+
+/// Creates an object with a name that a bridge would use.
+fn squat(hand: &mut dyn Client, random: &mut Random) {
+    let name = random.pick(&BRIDGES);
+    let metadata =
+        |name: &str| json!({ "namespace": NAMESPACE, "name": name, "annotations": { "squatter": "yes" } });
+    let (kind, object): (Arc<Kind>, Value) = match random.below(3) {
+        0 => {
+            let spec = json!({
+                "clusterName": name,
+                "replicas": 0,
+                "release": { "image": IMAGES[0] },
+                "platform": { "type": "None" },
+                "management": { "upgradeType": "Replace" },
+            });
+            (names::node_pool(), json!({ "metadata": metadata(name), "spec": spec }))
+        }
+        1 => (names::secret(), json!({ "metadata": metadata(&format!("{name}-pull-secret")) })),
+        _ => (names::secret(), json!({ "metadata": metadata(&format!("{name}-ssh-key")) })),
+    };
+    hand.create(&kind, &object);
+}

@@ -1,0 +1,176 @@
+//! The desired state: every bridge that can have a hosted cluster has one that matches its spec, and deleted bridges leave no
+//! objects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lockstep_apiserver::server::ApiServer;
+use lockstep_bridge::names::{self, BRIDGE_NAME, BRIDGE_NAMESPACE, condition};
+use lockstep_engine::object::{Kind, controller_uid, is_deleting, label, metadata};
+use serde_json::Value;
+
+use super::stage::{DPF, NAMESPACE, content};
+
+pub(super) fn differences(server: &ApiServer) -> Vec<String> {
+    let bridges = server.objects(&names::bridge());
+    let mut differences = Vec::new();
+    for bridge in &bridges {
+        let name = metadata(bridge, "name");
+        let mut differ = |what: String| differences.push(format!("bridge {name}: {what}"));
+        if is_deleting(bridge) {
+            differ(format!("it is still there: {}", bridge["status"]["message"]));
+        } else if bridge["status"]["observedGeneration"] != bridge["metadata"]["generation"] {
+            differ("its status speaks of another generation".to_owned());
+        } else if let Some(rival) = rival(bridge, &bridges) {
+            if bridge["status"]["phase"] == "Ready" {
+                differ(format!("it is Ready, and {rival} has its DPUCluster"));
+            }
+        } else if !has_dpu_cluster(server, bridge) {
+            // A user deleted the cluster, and its deletion took a while.
+            if !matches!(bridge["status"]["phase"].as_str(), Some("Pending" | "Failed")) {
+                differ(format!("it is {}, and has no DPUCluster", bridge["status"]["phase"]));
+            }
+        } else {
+            lacks(server, bridge, &mut differ);
+        }
+    }
+    leftovers(server, &bridges, &mut differences);
+    differences
+}
+
+/// Returns the older bridge with the same DPUCluster or the same address.
+fn rival<'a>(bridge: &Value, bridges: &'a [Arc<Value>]) -> Option<&'a str> {
+    let age = |bridge: &Value| {
+        (metadata(bridge, "creationTimestamp").to_owned(), metadata(bridge, "name").to_owned())
+    };
+    let shares = |other: &Value, field: &str| other["spec"][field] == bridge["spec"][field];
+    let mut rivals = bridges.iter().filter(|other| {
+        age(other) < age(bridge) && (shares(other, "dpuClusterRef") || shares(other, "metalLBVirtualIP"))
+    });
+    rivals.next().map(|other| metadata(other, "name"))
+}
+
+fn has_dpu_cluster(server: &ApiServer, bridge: &Value) -> bool {
+    let name = bridge["spec"]["dpuClusterRef"]["name"].as_str().unwrap_or_default();
+    find(server, &names::dpu_cluster(), DPF, name).is_some()
+}
+
+/// The conditions that a bridge mirrors from HyperShift.
+const MIRRORED: [(&str, &str); 3] = [
+    ("Available", condition::HOSTED_CLUSTER_AVAILABLE),
+    ("Progressing", condition::HOSTED_CLUSTER_PROGRESSING),
+    ("Degraded", condition::HOSTED_CLUSTER_DEGRADED),
+];
+
+/// Returns the status, reason and message of a condition.
+fn words<'a>(object: &'a Value, name: &str) -> Option<[&'a Value; 3]> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    let found = conditions.iter().find(|condition| condition["type"] == name)?;
+    Some(["status", "reason", "message"].map(|field| &found[field]))
+}
+
+/// Reports what a bridge that should be Ready is missing.
+fn lacks(server: &ApiServer, bridge: &Value, differ: &mut dyn FnMut(String)) {
+    let (name, spec) = (metadata(bridge, "name"), &bridge["spec"]);
+    if bridge["status"]["phase"] != "Ready" {
+        differ(format!("it is {}: {}", bridge["status"]["phase"], bridge["status"]["message"]));
+        return;
+    }
+    if let Some(cluster) = find(server, &names::hosted_cluster(), NAMESPACE, name) {
+        for (theirs, ours) in MIRRORED {
+            if words(&cluster, theirs) != words(bridge, ours) {
+                differ(format!("its {ours} is not what HyperShift says of {theirs}"));
+            }
+        }
+        let [degraded, ready] = [words(&cluster, "Degraded"), words(bridge, condition::READY)];
+        let is_degraded = degraded.is_some_and(|[status, ..]| status == "True");
+        if ready.is_none_or(|[status, ..]| (status == "False") != is_degraded) {
+            differ(format!("its Ready is {ready:?}, and HyperShift says of Degraded {degraded:?}"));
+        }
+    }
+    for kind in [names::hosted_cluster(), names::node_pool()] {
+        match find(server, &kind, NAMESPACE, name) {
+            None => differ(format!("it has no {}", kind.kind)),
+            Some(object) => {
+                if object["spec"]["release"]["image"] != spec["ocpReleaseImage"] {
+                    differ(format!("its {} has the image {}", kind.kind, object["spec"]["release"]["image"]));
+                }
+                if label(&object, names::CLUSTER_TYPE) != spec["clusterType"].as_str() {
+                    differ(format!("its {} does not carry its type", kind.kind));
+                }
+            }
+        }
+    }
+    let kubeconfig = format!("{NAMESPACE}-{name}-dpucluster-kubeconfig");
+    let admin = format!("{name}-admin-kubeconfig");
+    for (from, key, (namespace, copy), copied) in [
+        (
+            &spec["pullSecretRef"]["name"],
+            ".dockerconfigjson",
+            (NAMESPACE, format!("{name}-pull-secret")),
+            ".dockerconfigjson",
+        ),
+        (
+            &spec["sshKeySecretRef"]["name"],
+            "ssh-publickey",
+            (NAMESPACE, format!("{name}-ssh-key")),
+            "id_rsa.pub",
+        ),
+        (&Value::from(admin), "kubeconfig", (DPF, kubeconfig.clone()), "super-admin.conf"),
+    ] {
+        let source = find(server, &names::secret(), NAMESPACE, from.as_str().unwrap_or_default());
+        let found = find(server, &names::secret(), namespace, &copy);
+        let source = source.as_deref().and_then(|source| content(source, key));
+        if source.is_none() || found.as_deref().and_then(|copy| content(copy, copied)) != source {
+            differ(format!("Secret {namespace}/{copy} is not what {from} says"));
+        }
+    }
+    let dpu_cluster = spec["dpuClusterRef"]["name"].as_str().unwrap_or_default();
+    match find(server, &names::dpu_cluster(), DPF, dpu_cluster) {
+        Some(dpu_cluster) if dpu_cluster["spec"]["kubeconfig"] == kubeconfig => {}
+        _ => differ(format!("DPUCluster {dpu_cluster} does not use its kubeconfig")),
+    }
+    let text = |field: &str| spec[field].as_str().unwrap_or_default();
+    for (field, endpoint) in [
+        ("apiEndpoint", format!("https://{}:6443", text("metalLBVirtualIP"))),
+        ("ingressEndpoint", format!("*.apps.{name}.{}", text("baseDomain"))),
+    ] {
+        if bridge["status"][field] != endpoint {
+            differ(format!("its {field} is {}", bridge["status"][field]));
+        }
+    }
+}
+
+/// Reports objects that deleted bridges have left.
+fn leftovers(server: &ApiServer, bridges: &[Arc<Value>], differences: &mut Vec<String>) {
+    let uids: BTreeMap<&str, &str> =
+        bridges.iter().map(|bridge| (metadata(bridge, "uid"), metadata(bridge, "name"))).collect();
+    for kind in [names::hosted_cluster(), names::node_pool()] {
+        for object in server.objects(&kind) {
+            if controller_uid(&object).is_some_and(|uid| !uids.contains_key(uid)) {
+                differences.push(format!("{} {} is left", kind.kind, metadata(&object, "name")));
+            }
+        }
+    }
+    for secret in server.objects(&names::secret()) {
+        let of = label(&secret, BRIDGE_NAME).zip(label(&secret, BRIDGE_NAMESPACE));
+        if let Some((name, _)) = of
+            && !uids.values().any(|bridge| *bridge == name)
+        {
+            differences.push(format!("Secret {} is left", metadata(&secret, "name")));
+        }
+    }
+    for dpu_cluster in server.objects(&names::dpu_cluster()) {
+        let Some(used) = dpu_cluster["spec"]["kubeconfig"].as_str() else { continue };
+        if !uids.values().any(|name| used == format!("{NAMESPACE}-{name}-dpucluster-kubeconfig")) {
+            differences.push(format!("DPUCluster {} uses {used}", metadata(&dpu_cluster, "name")));
+        }
+    }
+}
+
+fn find(server: &ApiServer, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Value>> {
+    let objects = server.objects(kind);
+    objects
+        .into_iter()
+        .find(|object| metadata(object, "namespace") == namespace && metadata(object, "name") == name)
+}

@@ -1,0 +1,416 @@
+//! What the Bridge may and may not do, checked at every step.
+
+use lockstep_apiserver::server::ApiServer;
+use lockstep_bridge::names::{self, BRIDGE_NAME, FINALIZER, condition, reason};
+use lockstep_bridge::phase::Phase;
+use lockstep_bridge::world::control_plane_namespace;
+use lockstep_engine::object::{Name, ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
+use lockstep_external::hypershift;
+use lockstep_sim::cluster::{Change, What};
+use lockstep_sim::history::History;
+use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
+use serde_json::{Value, json};
+
+mod judged;
+
+pub(super) const INVARIANTS: &[Invariant] = &[
+    Invariant {
+        name: "a_cluster_goes_only_with_its_bridge",
+        sentence: "A HostedCluster or NodePool is deleted only when its bridge is being deleted, whatever else is missing.",
+        holds: a_cluster_goes_only_with_its_bridge,
+    },
+    Invariant {
+        name: "the_finalizer_comes_first",
+        sentence: "Nothing is made for a bridge that does not carry the finalizer.",
+        holds: the_finalizer_comes_first,
+    },
+    Invariant {
+        name: "the_finalizer_goes_last",
+        sentence: "The finalizer goes only when the HostedCluster and the NodePool of the bridge are gone.",
+        holds: the_finalizer_goes_last,
+    },
+    Invariant {
+        name: "phases_follow_the_table",
+        sentence: "A phase changes along the edges of the specification's table only.",
+        holds: phases_follow_the_table,
+    },
+    Invariant {
+        name: "ready_means_available",
+        sentence: "A bridge is called Ready only if the HostedCluster was available by all that the process was told.",
+        holds: ready_means_available,
+    },
+    Invariant {
+        name: "ready_means_healthy",
+        sentence: "A bridge is called Ready only if its HostedCluster was not Degraded a moment ago, or was being rolled out.",
+        holds: judged::ready_means_healthy,
+    },
+    Invariant {
+        name: "ingress_follows_the_nodes",
+        sentence: "An ingress endpoint is given only once a version of the whole cluster was complete.",
+        holds: judged::ingress_follows_the_nodes,
+    },
+    Invariant {
+        name: "an_available_cluster_is_not_failed",
+        sentence: "What HyperShift says of an upgrade, a pause or its registry, and another address to come, make no bridge Failed whose HostedCluster is available.",
+        holds: an_available_cluster_is_not_failed,
+    },
+    Invariant {
+        name: "no_condition_freezes",
+        sentence: "A pass that ends well leaves all conditions for the generation that was known when it began.",
+        holds: judged::no_condition_freezes,
+    },
+    Invariant {
+        name: "what_cannot_be_watched_is_unknown",
+        sentence: "While HostedClusters or NodePools can't be watched, what is judged from them alone is Unknown.",
+        holds: judged::what_cannot_be_watched_is_unknown,
+    },
+    Invariant {
+        name: "a_lost_dpucluster_is_reported",
+        sentence: "A pass leaves no DPUClusterValid that is True where the DPUCluster was known to be gone when it began.",
+        holds: judged::a_lost_dpucluster_is_reported,
+    },
+    Invariant {
+        name: "all_met_means_checked",
+        sentence: "All prerequisites are met only once a registry was found to have the release image.",
+        holds: judged::all_met_means_checked,
+    },
+    Invariant {
+        name: "the_nodepool_follows",
+        sentence: "A NodePool is given another release only when its HostedCluster has completed it.",
+        holds: the_nodepool_follows,
+    },
+    Invariant {
+        name: "an_address_is_not_given_up_in_vain",
+        sentence: "The API server's Service asks for what another has only if that is a bridge's too, and one wants its own address.",
+        holds: an_address_is_not_given_up_in_vain,
+    },
+    Invariant {
+        name: "what_is_immutable_is_left_alone",
+        sentence: "No write is refused because it changes what HyperShift can't change.",
+        holds: what_is_immutable_is_left_alone,
+    },
+];
+
+/// Checks that the Bridge changes only its permitted objects: finalizers and status of bridges, the objects that it created for
+/// them, one annotation, and one field of DPF.
+pub(super) fn may_change(change: &Change, server: &ApiServer, history: &History) -> Result<(), String> {
+    let Change { object, old, new, .. } = change;
+    let refuse = |why: &str| Err(format!("{object}: {why}"));
+    let both = old.as_deref().zip(new.as_deref());
+    match &*object.kind.kind {
+        "Event" => Ok(()),
+        "DPFHCPBridge" => match both {
+            Some((old, new)) if old["spec"] == new["spec"] => Ok(()),
+            None if new.is_none() => Ok(()),
+            _ => refuse("a bridge is its user's to change"),
+        },
+        "HostedCluster" | "NodePool" => {
+            let is_ours = |object: &Value| controller_uid(object).is_some_and(|uid| is_bridge(history, uid));
+            match (old.as_deref(), new.as_deref()) {
+                (Some(old), _) if !is_ours(old) => refuse("it is somebody else's"),
+                (_, Some(new)) if !is_ours(new) => refuse("no bridge owns it"),
+                _ => Ok(()),
+            }
+        }
+        "Secret" => {
+            let is_ours = |object: &Value| label(object, BRIDGE_NAME).is_some();
+            match (old.as_deref(), new.as_deref()) {
+                (Some(old), _) if !is_ours(old) => refuse("it is somebody else's"),
+                (_, Some(new)) if !is_ours(new) => refuse("it does not tell whose it is"),
+                _ => Ok(()),
+            }
+        }
+        "Service" => match both {
+            Some((old, new)) => service(change, old, new, history),
+            None => refuse("a Service is HyperShift's to make and delete"),
+        },
+        "DPUCluster" => match both {
+            Some((old, new)) => dpu_cluster(change, old, new, server, history),
+            None => refuse("a DPUCluster is DPF's to make and delete"),
+        },
+        _ => refuse("the Bridge has no business with it"),
+    }
+}
+
+/// Checks a change of HyperShift's Service. The Bridge may change only the address requested from MetalLB, and only to that of
+/// the bridge of this control plane.
+fn service(change: &Change, old: &Value, new: &Value, history: &History) -> Result<(), String> {
+    let object = &change.object;
+    let [request, older] = names::REQUESTED_IPS;
+    let annotations = [request, older, names::ASKED_AGAIN].map(|name| ("/metadata/annotations", name));
+    if object.name != names::API_SERVICE || without(old, &annotations) != without(new, &annotations) {
+        return Err(format!("{object}: more than its request for an address was changed"));
+    }
+    let asked = annotation(new, request).unwrap_or_default();
+    let asks = |bridge: &Value| {
+        Some(&control_plane_namespace(&Name::of(bridge))) == object.namespace.as_ref()
+            && bridge["spec"]["metalLBVirtualIP"] == asked
+    };
+    let may_ask =
+        asked == annotation(old, request).unwrap_or_default() || history.objects(&names::bridge()).any(asks);
+    let adds_older = annotation(new, older).is_some_and(|new| annotation(old, older) != Some(new));
+    if !may_ask || adds_older {
+        return Err(format!("{object}: no bridge asks for {asked:?}"));
+    }
+    Ok(())
+}
+
+/// Checks a change of a DPUCluster. The Bridge may change only its kubeconfig: set it to that of a bridge that refers to the
+/// DPUCluster, or remove it when that bridge is deleted.
+fn dpu_cluster(
+    change: &Change,
+    old: &Value,
+    new: &Value,
+    server: &ApiServer,
+    history: &History,
+) -> Result<(), String> {
+    let refuse = |why: &str| Err(format!("{}: {why}", change.object));
+    let kubeconfig = [("/spec", "kubeconfig")];
+    if without(old, &kubeconfig) != without(new, &kubeconfig) {
+        return refuse("more than its kubeconfig was changed");
+    }
+    let of = |object: &Value| object["spec"]["kubeconfig"].as_str().unwrap_or_default().to_owned();
+    let is_of = |bridge: &Value, kubeconfig: &str| {
+        let (namespace, name) = (metadata(bridge, "namespace"), metadata(bridge, "name"));
+        let reference = &bridge["spec"]["dpuClusterRef"];
+        reference["name"] == change.object.name
+            && reference["namespace"] == json!(change.object.namespace)
+            && kubeconfig == format!("{namespace}-{name}-dpucluster-kubeconfig")
+    };
+    let bridges = server.objects(&names::bridge());
+    match (of(old).as_str(), of(new).as_str()) {
+        (before, after) if before == after => Ok(()),
+        ("", given) if history.objects(&names::bridge()).any(|bridge| is_of(bridge, given)) => Ok(()),
+        ("", _) => refuse("it was given a kubeconfig that is of none of its bridges"),
+        (taken, "") if bridges.iter().any(|bridge| is_of(bridge, taken) && is_deleting(bridge)) => Ok(()),
+        (_, "") => refuse("a kubeconfig was taken away that is of no bridge that goes"),
+        _ => refuse("the kubeconfig of somebody else was replaced"),
+    }
+}
+
+/// Returns an object without the fields that the server updates, and without these fields, each given by its parent and name.
+fn without(object: &Value, fields: &[(&str, &str)]) -> Value {
+    let mut rest = object.clone();
+    let counted = ["resourceVersion", "generation", "managedFields"].map(|field| ("/metadata", field));
+    for (parent, field) in counted.iter().chain(fields) {
+        if let Some(parent) = rest.pointer_mut(parent).and_then(Value::as_object_mut) {
+            parent.remove(*field);
+        }
+    }
+    if let Some(metadata) = rest["metadata"].as_object_mut() {
+        metadata.retain(|field, value| field != "annotations" || *value != json!({}));
+    }
+    rest
+}
+
+/// Returns whether a uid is, or was, that of a bridge.
+fn is_bridge(history: &History, uid: &str) -> bool {
+    history.objects(&names::bridge()).any(|bridge| metadata(bridge, "uid") == uid)
+}
+
+fn is_cluster(object: &ObjectRef) -> bool {
+    object.kind == names::hosted_cluster() || object.kind == names::node_pool()
+}
+
+/// Returns a bridge as it is on the server.
+fn bridge_of(moment: &Moment<'_>, uid: &str) -> Option<std::sync::Arc<Value>> {
+    moment.server.objects(&names::bridge()).into_iter().find(|bridge| metadata(bridge, "uid") == uid)
+}
+
+fn a_cluster_goes_only_with_its_bridge(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change)) = moment.by_process() else { return Ok(()) };
+    if !is_cluster(&change.object) || !is_deletion(change) {
+        return Ok(());
+    }
+    let uid = change.old.as_deref().and_then(controller_uid).unwrap_or_default();
+    match bridge_of(moment, uid) {
+        Some(bridge) if !is_deleting(&bridge) => {
+            Err(format!("{} was deleted, and its bridge is not", change.object))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: None, new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    let Some(uid) = controller_uid(new) else { return Ok(()) };
+    match bridge_of(moment, uid) {
+        Some(bridge) if !lockstep_engine::finalizer::is_held(&bridge, FINALIZER) => {
+            Err(format!("{object} was made for a bridge without the finalizer"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn the_finalizer_goes_last(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), new, .. })) = moment.by_process() else { return Ok(()) };
+    let is_held = |object: &Value| lockstep_engine::finalizer::is_held(object, FINALIZER);
+    let went = object.kind == names::bridge() && is_held(old) && !new.as_deref().is_some_and(is_held);
+    if !went {
+        return Ok(());
+    }
+    let uid = metadata(old, "uid");
+    let left = [names::hosted_cluster(), names::node_pool()]
+        .into_iter()
+        .find(|kind| moment.server.objects(kind).iter().any(|object| controller_uid(object) == Some(uid)));
+    match left {
+        Some(kind) => Err(format!("{object} was let go, and its {} is still there", kind.kind)),
+        None => Ok(()),
+    }
+}
+
+fn phases_follow_the_table(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    let phase = |object: &Value| object["status"]["phase"].as_str().and_then(Phase::read);
+    let (before, after) = (phase(old), phase(new));
+    let is_edge = matches!(
+        (before, after),
+        (_, Some(Phase::Deleting))
+            | (None, Some(Phase::Pending))
+            | (Some(Phase::Pending), Some(Phase::Provisioning | Phase::Failed))
+            | (Some(Phase::Provisioning), Some(Phase::Ready | Phase::Failed))
+            | (Some(Phase::Ready), Some(Phase::Failed))
+            | (Some(Phase::Failed), Some(Phase::Provisioning))
+    ) || before == after;
+    if object.kind != names::bridge() || is_edge {
+        return Ok(());
+    }
+    Err(format!("{object} went from {before:?} to {after:?}"))
+}
+
+fn ready_means_available(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    let is_ready = |object: &Value| conditions(object, condition::READY, "True");
+    if object.kind != names::bridge() || is_ready(old) || !is_ready(new) {
+        return Ok(());
+    }
+    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    let cluster = ObjectRef::namespaced(&names::hosted_cluster(), namespace, &object.name);
+    let was_available = |cluster: &Value| conditions(cluster, "Available", "True");
+    // The previous delivered state counts as well: the new one may have arrived while the status was in transit.
+    let told = life.told.get(&cluster).into_iter();
+    let before = life.told_before.get(&cluster).map(|(_, object)| object);
+    if told.chain(before).any(|cluster| was_available(cluster)) {
+        return Ok(());
+    }
+    Err(format!("{object} is called Ready, and its HostedCluster was not available by all that was told"))
+}
+
+fn an_available_cluster_is_not_failed(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    let phase = |object: &Value| object["status"]["phase"].as_str().and_then(Phase::read);
+    let fails = phase(old) == Some(Phase::Ready) && phase(new) == Some(Phase::Failed);
+    if object.kind != names::bridge()
+        || !fails
+        || !conditions(new, condition::HOSTED_CLUSTER_AVAILABLE, "True")
+    {
+        return Ok(());
+    }
+    // The first obstacle is reported, and the NodePool is checked last.
+    let because = |name: &str, reason: &str| {
+        let all = new["status"]["conditions"].as_array().into_iter().flatten();
+        all.into_iter().any(|condition| condition["type"] == name && condition["reason"] == reason)
+    };
+    let is_injected = conditions(new, condition::KUBECONFIG_INJECTED, "True")
+        || because(condition::KUBECONFIG_INJECTED, reason::DPU_CLUSTER_HAS_ITS_OWN);
+    let is_by_nodes = because(condition::READY, reason::WAITING_FOR_INFRASTRUCTURE)
+        && because(condition::NODE_POOL_READY, reason::NODES_UNHEALTHY)
+        && conditions(new, condition::SERVICE_EXPOSURE_READY, "True")
+        && is_injected;
+    let is_by_block = because(condition::READY, reason::VALIDATION_FAILED)
+        && because(condition::HOSTED_CLUSTER_PROGRESSING, reason::BLOCKED)
+        && !because(condition::PREREQUISITES_MET, reason::INVALID)
+        && [condition::DPU_CLUSTER_VALID, condition::HOSTED_CLUSTER_CREATED, condition::PROVISIONED]
+            .iter()
+            .all(|name| conditions(new, name, "True"));
+    let is_by_degradation = because(condition::READY, reason::WAITING_FOR_CONTROL_PLANE)
+        && conditions(new, condition::HOSTED_CLUSTER_DEGRADED, "True")
+        && !because(condition::PREREQUISITES_MET, reason::INVALID)
+        && [condition::HOSTED_CLUSTER_CREATED, condition::PROVISIONED]
+            .iter()
+            .all(|name| conditions(new, name, "True"));
+    let is_by_address = because(condition::READY, reason::WAITING_FOR_INFRASTRUCTURE)
+        && conditions(new, condition::SERVICE_EXPOSURE_READY, "False")
+        && conditions(new, condition::NODE_POOL_READY, "True")
+        && is_injected
+        && judged::is_reachable(moment, process, new);
+    if is_by_nodes || is_by_block || is_by_degradation || is_by_address {
+        return Err(format!("{object} is called Failed for {}", new["status"]["message"]));
+    }
+    Ok(())
+}
+
+fn the_nodepool_follows(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    let image = |pool: &Value| pool["spec"]["release"]["image"].as_str().unwrap_or_default().to_owned();
+    if object.kind != names::node_pool() || image(old) == image(new) {
+        return Ok(());
+    }
+    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    let cluster = ObjectRef::namespaced(&names::hosted_cluster(), namespace, &object.name);
+    // The write may have been in transit for a while.
+    let told = life.told.get(&cluster).into_iter();
+    let mut told = told.chain(life.told_before.get(&cluster).map(|(_, object)| object)).peekable();
+    if told.peek().is_none() || told.any(|cluster| hypershift::has_completed(cluster, &image(new))) {
+        return Ok(());
+    }
+    Err(format!("{object} was given {}, which its HostedCluster has not completed", image(new)))
+}
+
+fn an_address_is_not_given_up_in_vain(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    let [request, _] = names::REQUESTED_IPS;
+    let Some(asked) = annotation(new, request).filter(|asked| annotation(old, request) != Some(asked)) else {
+        return Ok(());
+    };
+    let has = |service: &Value| service["status"]["loadBalancer"]["ingress"][0]["ip"].clone();
+    let own = has(old);
+    let is_wanted =
+        moment.history.objects(&names::bridge()).any(|bridge| bridge["spec"]["metalLBVirtualIP"] == own);
+    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    if object.kind != names::service() || own == asked {
+        return Ok(());
+    }
+    let others = life.told.iter().filter(|(other, _)| other.kind == object.kind && *other != object);
+    // The write may have been in transit for a while.
+    let was_told =
+        |other: &ObjectRef| life.told_before.get(other).is_none_or(|(_, before)| has(before) == asked);
+    let holder = others.into_iter().find(|(other, service)| has(service) == asked && was_told(other));
+    match holder {
+        Some((holder, _)) if holder.name != names::API_SERVICE || (!own.is_null() && !is_wanted) => {
+            Err(format!("{object} has {own} and was made to ask for {asked}, which {holder} has"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn conditions(object: &Value, name: &str, status: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == name && condition["status"] == status)
+}
+
+fn what_is_immutable_is_left_alone(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Carried(carried) = &moment.entry.what else { return Ok(()) };
+    let is_refused = carried.failed == Some(lockstep_engine::action::Class::Invalid)
+        && carried.fate == lockstep_sim::cluster::FaultVerdict::Served;
+    match carried.action.target() {
+        Some(target) if is_refused && is_cluster(target) => {
+            Err(format!("the {} of {target} was refused as invalid", carried.action.name()))
+        }
+        _ => Ok(()),
+    }
+}

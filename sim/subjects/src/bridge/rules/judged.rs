@@ -1,0 +1,216 @@
+//! Every pass evaluates all conditions again, even if some kinds can't be watched.
+
+use std::time::Duration;
+
+use lockstep_bridge::names::{self, condition, reason};
+use lockstep_bridge::vip;
+use lockstep_bridge::world::control_plane_namespace;
+use lockstep_engine::machine::{Event, Note, ReconcileResult};
+use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, metadata};
+use lockstep_external::hypershift;
+use lockstep_sim::cluster::{Change, What};
+use lockstep_sim::history::ProcessState;
+use lockstep_sim::invariant::Moment;
+use serde_json::Value;
+
+/// A successful pass over a bridge that is not being deleted.
+struct Judged<'a> {
+    object: &'a ObjectRef,
+    life: &'a ProcessState,
+    began: Duration,
+    /// The kind that was listed by the event that ended the pass.
+    listed: Option<&'a Kind>,
+    /// The bridge as the process received it.
+    told: &'a Value,
+    /// The bridge as it is on the server.
+    bridge: &'a Value,
+}
+
+impl Judged<'_> {
+    fn conditions(&self) -> impl Iterator<Item = &Value> {
+        self.bridge["status"]["conditions"].as_array().into_iter().flatten()
+    }
+
+    fn condition(&self, name: &str) -> Option<&Value> {
+        self.conditions().find(|condition| condition["type"] == name)
+    }
+
+    /// Returns whether the process has known since before the pass that it may not watch a kind.
+    fn is_refused(&self, kind: &Kind) -> bool {
+        let mut refused = self.life.refused.iter();
+        refused.any(|(refused, since)| **refused == *kind && *since <= self.began)
+            && self.listed != Some(kind)
+    }
+}
+
+/// Returns the successful passes of this step.
+fn judged<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Judged<'a>> {
+    let (process, notes, event) = match &moment.entry.what {
+        What::Stepped { process, step, event, .. } => (*process, step.notes.as_slice(), Some(event)),
+        _ => (0, &[][..], None),
+    };
+    notes.iter().filter_map(move |note| {
+        let Note::Reconciled {
+            object,
+            result: ReconcileResult::Converged | ReconcileResult::Requeued { .. },
+            took,
+            ..
+        } = note
+        else {
+            return None;
+        };
+        let life = moment.history.life(process)?;
+        let (told, bridge) = (life.told.get(object)?, moment.server.object(object)?);
+        // A pass that ends because the bridge was removed has evaluated nothing.
+        let is_lost = event.is_some_and(|event| life.loses(object, event));
+        let stays = metadata(told, "uid") == metadata(bridge, "uid") && !is_deleting(bridge) && !is_lost;
+        let began = moment.entry.at.saturating_sub(*took);
+        let listed = match event {
+            Some(Event::ListCompleted { kind }) => Some(&**kind),
+            _ => None,
+        };
+        stays.then_some(Judged { object, life, began, listed, told, bridge })
+    })
+}
+
+fn first(mut wrong: impl Iterator<Item = String>) -> Result<(), String> {
+    wrong.next().map_or(Ok(()), Err)
+}
+
+pub(super) fn no_condition_freezes(moment: &Moment<'_>) -> Result<(), String> {
+    first(judged(moment).filter_map(|pass| {
+        let (known, since) = pass.life.generations.get(pass.object)?;
+        let lags = |place: &Value| place["observedGeneration"].as_i64().unwrap_or(0) < *known;
+        let status = &pass.bridge["status"];
+        let frozen = std::iter::once(status).chain(pass.conditions()).find(|place| lags(place))?;
+        let name = frozen["type"].as_str().unwrap_or("the status");
+        (*since <= pass.began)
+            .then(|| format!("{} of {} speaks of an earlier generation than {known}", name, pass.object))
+    }))
+}
+
+pub(super) fn what_cannot_be_watched_is_unknown(moment: &Moment<'_>) -> Result<(), String> {
+    let of_clusters = [
+        condition::HOSTED_CLUSTER_CREATED,
+        condition::HOSTED_CLUSTER_AVAILABLE,
+        condition::HOSTED_CLUSTER_PROGRESSING,
+        condition::HOSTED_CLUSTER_DEGRADED,
+    ];
+    let table =
+        [(names::hosted_cluster(), &of_clusters[..]), (names::node_pool(), &[condition::NODE_POOL_READY])];
+    first(judged(moment).filter_map(|pass| {
+        let refused = table.iter().filter(|(kind, _)| pass.is_refused(kind));
+        let conditions = refused.flat_map(|(_, conditions)| conditions.iter());
+        let mut known = conditions.filter_map(|name| pass.condition(name));
+        let known = known.find(|known| known["reason"] != reason::WATCH_FAILED)?;
+        Some(format!("{} of {} is {}, and can't be known", known["type"], pass.object, known["reason"]))
+    }))
+}
+
+pub(super) fn a_lost_dpucluster_is_reported(moment: &Moment<'_>) -> Result<(), String> {
+    let kind = names::dpu_cluster();
+    first(judged(moment).filter_map(|pass| {
+        let field = |field: &str| pass.told["spec"]["dpuClusterRef"][field].as_str();
+        let named = ObjectRef::namespaced(&kind, field("namespace")?, field("name")?);
+        let (gone, _) = pass.life.told_before.get(&named)?;
+        let is_lost = !pass.life.told.contains_key(&named) && *gone <= pass.began;
+        let is_valid = pass.condition(condition::DPU_CLUSTER_VALID)?["status"] == "True";
+        (is_lost && is_valid && !pass.life.refused.contains_key(&kind))
+            .then(|| format!("{} is gone, and {} calls it valid", named, pass.object))
+    }))
+}
+
+pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    let says = |bridge: &Value| {
+        let mut conditions = bridge["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.any(|it| it["type"] == condition::PREREQUISITES_MET && it["reason"] == reason::ALL_MET)
+    };
+    // The status may refer to an earlier spec.
+    let is_current = new["status"]["observedGeneration"] == new["metadata"]["generation"];
+    let image = new["spec"]["ocpReleaseImage"].as_str().unwrap_or_default();
+    let is_checked = says(old) || !says(new) || !is_current || moment.history.images.contains(image);
+    if object.kind != names::bridge() || is_checked {
+        return Ok(());
+    }
+    let cluster = ObjectRef { kind: names::hosted_cluster(), ..object.clone() };
+    let told = moment.history.life(process).and_then(|life| life.told.get(&cluster));
+    if told.is_some_and(|cluster| hypershift::has_completed(cluster, image)) {
+        return Ok(());
+    }
+    Err(format!("{object} lacks nothing, and no registry was found to have {image}"))
+}
+
+/// Longer than a pass with its requests takes.
+const STALE: Duration = Duration::from_mins(5);
+
+/// Returns whether an object matched at any time in the last minutes.
+fn was(moment: &Moment<'_>, object: &ObjectRef, is_so: impl Fn(&Value) -> bool) -> bool {
+    let versions = moment.history.versions(object);
+    let ends = versions.iter().skip(1).map(|next| next.at).chain([moment.entry.at]);
+    let since = moment.entry.at.saturating_sub(STALE);
+    let mut recent = versions.iter().zip(ends).filter(|(_, end)| *end >= since);
+    recent.any(|(version, _)| version.object.as_deref().is_some_and(&is_so))
+}
+
+/// Returns whether the Service of a bridge has the address in the bridge's API endpoint, both on the server and in the view of
+/// the process, without a recent change.
+pub(super) fn is_reachable(moment: &Moment<'_>, process: usize, bridge: &Value) -> bool {
+    let namespace = control_plane_namespace(&Name::of(bridge));
+    let service = ObjectRef::namespaced(&names::service(), &namespace, names::API_SERVICE);
+    let endpoint = bridge["status"]["apiEndpoint"].as_str();
+    let lacks_it = |service: &Value| {
+        !vip::assigned(service).any(|address| endpoint == Some(&format!("https://{address}:6443")))
+    };
+    let Some(life) = moment.history.life(process) else { return false };
+    // A watch that lists an older state may have hidden it for a moment.
+    let since = moment.entry.at.saturating_sub(STALE);
+    let is_told = life.told.get(&service).is_some_and(|service| !lacks_it(service))
+        && life.told_before.get(&service).is_none_or(|(until, _)| *until < since);
+    is_told && !was(moment, &service, lacks_it)
+}
+
+/// Returns the HostedCluster of a bridge that a process has changed, with the old and the new state of the bridge.
+fn cluster_of<'a>(moment: &'a Moment<'_>) -> Option<(ObjectRef, &'a Value, &'a Value)> {
+    let (_, Change { object, old: Some(old), new: Some(new), .. }) = moment.by_process()? else {
+        return None;
+    };
+    let namespace = object.namespace.as_deref().filter(|_| object.kind == names::bridge())?;
+    Some((ObjectRef::namespaced(&names::hosted_cluster(), namespace, &object.name), old, new))
+}
+
+fn has(object: &Value, name: &str, status: &str) -> bool {
+    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == name && condition["status"] == status)
+}
+
+pub(super) fn ready_means_healthy(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((cluster, old, new)) = cluster_of(moment) else { return Ok(()) };
+    let image = &new["spec"]["ocpReleaseImage"];
+    let is_excused = |cluster: &Value| {
+        let newest = &cluster["status"]["controlPlaneVersion"]["history"][0]["state"];
+        !has(cluster, "Degraded", "True") || newest != "Completed"
+    };
+    let pool = ObjectRef { kind: names::node_pool(), ..cluster.clone() };
+    let is_upgraded = || was(moment, &pool, |pool| pool["spec"]["release"]["image"] != *image);
+    let becomes_ready = !has(old, condition::READY, "True") && has(new, condition::READY, "True");
+    if !becomes_ready || was(moment, &cluster, is_excused) || is_upgraded() {
+        return Ok(());
+    }
+    Err(format!("{cluster} is Degraded, and its bridge is called Ready"))
+}
+
+pub(super) fn ingress_follows_the_nodes(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((cluster, old, new)) = cluster_of(moment) else { return Ok(()) };
+    let is_given = old["status"]["ingressEndpoint"].is_null() && !new["status"]["ingressEndpoint"].is_null();
+    let is_complete = |cluster: &Value| {
+        let mut history = cluster["status"]["version"]["history"].as_array().into_iter().flatten();
+        history.any(|entry| entry["state"] == "Completed")
+    };
+    if !is_given || was(moment, &cluster, is_complete) {
+        return Ok(());
+    }
+    Err(format!("no version of {cluster} is complete, and its ingress endpoint is given"))
+}

@@ -1,0 +1,194 @@
+//! The prerequisites of bridges, in their correct state.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_bridge::names;
+use lockstep_engine::object::{Kind, ObjectRef, metadata};
+use lockstep_external::registry::{Health, Image, Registry};
+use lockstep_external::{hypershift, metallb};
+use lockstep_sim::invariant::SECRET;
+use lockstep_sim::subject::Client;
+use serde_json::{Value, json};
+
+pub(super) const NAMESPACE: &str = "bridges";
+pub(super) const DPF: &str = "dpf";
+const METALLB: &str = metallb::NAMESPACE;
+pub(super) const STORAGE_CLASS: &str = "ceph-rbd";
+pub(super) const DPU_CLUSTERS: [&str; 3] = ["north", "south", "west"];
+pub(super) const VIPS: [&str; 3] = ["192.0.2.10", "192.0.2.20", "192.0.2.30"];
+/// The first two images are valid.
+pub(super) const IMAGES: [&str; 4] = [
+    "registry.example.com/ocp-release:4.19.0-multi",
+    "registry.example.com/ocp-release:4.20.1-multi",
+    "registry.example.com/ocp-release:4.3.0-multi",
+    "registry.example.com/ocp-release:4.20.9-multi",
+];
+/// The Secrets that bridges may refer to.
+pub(super) const PULL_SECRETS: [&str; 2] = ["pull", "pull-too"];
+pub(super) const SSH_SECRETS: [&str; 2] = ["ssh", "ssh-too"];
+
+/// A kubeconfig that another client sets on a DPUCluster.
+pub(super) const KUBECONFIG_OF_OTHERS: &str = "theirs";
+
+const SSH_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE1vbnRhZ25lIGVzdCBoYXV0ZSBldCBsb2ludGFpbmUu";
+
+/// Returns a registry that has all images but the last.
+pub(super) fn registry() -> Registry {
+    let has = IMAGES[..3].iter().map(|image| {
+        let digest = format!("sha256:{:x}", image.len());
+        ((*image).to_owned(), Image { digest, release: None, credentials: None })
+    });
+    Registry { images: has.collect(), health: Health::Up }
+}
+
+/// Changes the registry, for example to make it fail.
+pub(super) fn with_registry(hand: &mut dyn Client, change: impl FnOnce(&mut Registry)) {
+    if let Some((outside, _)) = hand.outside() {
+        let outside: &mut dyn Any = outside;
+        if let Some(registry) = outside.downcast_mut() {
+            change(registry);
+        }
+    }
+}
+
+pub(super) fn namespace() -> Arc<Kind> {
+    Kind::known("", "v1", "Namespace", "namespaces", false)
+}
+
+/// Creates the prerequisites before the start.
+pub(super) fn begin(hand: &mut dyn Client) {
+    for name in [NAMESPACE, DPF, METALLB] {
+        hand.create(&namespace(), &json!({ "metadata": { "name": name } }));
+    }
+    for object in hypershift::installation() {
+        let kind = match object["kind"].as_str() {
+            Some("Namespace") => namespace(),
+            Some("Deployment") => names::deployment(),
+            _ => names::config_map(),
+        };
+        hand.create(&kind, &object);
+    }
+    restore(hand);
+}
+
+/// Restores everything that an operation has broken.
+pub(super) fn restore(hand: &mut dyn Client) {
+    with_registry(hand, |registry| registry.health = Health::Up);
+    permit_watches(hand);
+    run_hypershift(hand, true);
+    for name in DPU_CLUSTERS {
+        restore_dpu_cluster(hand, name);
+    }
+    hand.create(
+        &names::storage_class(),
+        &json!({ "metadata": { "name": STORAGE_CLASS }, "provisioner": "rbd.csi.ceph.com" }),
+    );
+    hand.create(
+        &names::pool(),
+        &json!({ "metadata": { "namespace": METALLB, "name": "vips" }, "spec": { "addresses": ["192.0.2.0/24"], "autoAssign": false } }),
+    );
+    for name in PULL_SECRETS {
+        write_secret(hand, name, ".dockerconfigjson", &docker_config("1"));
+    }
+    for name in SSH_SECRETS {
+        write_secret(hand, name, "ssh-publickey", &ssh_keys("1"));
+    }
+    move_stranger(hand, "192.0.2.69");
+    for name in [NAMESPACE, METALLB] {
+        hand.delete(&ObjectRef::namespaced(&names::service(), name, "squatter"));
+    }
+}
+
+/// Returns an unrelated Service with an address of the same pool.
+fn stranger() -> ObjectRef {
+    ObjectRef::namespaced(&names::service(), METALLB, "stranger")
+}
+
+/// Makes the unrelated Service request an address that no other Service may have.
+pub(super) fn move_stranger(hand: &mut dyn Client, address: &str) {
+    let target = stranger();
+    let annotations = json!({ "metallb.io/loadBalancerIPs": address });
+    if hand.server().object(&target).is_some() {
+        hand.merge(&target, &json!({ "metadata": { "annotations": annotations } }));
+        return;
+    }
+    let metadata = json!({ "namespace": target.namespace, "name": target.name, "annotations": annotations });
+    let object =
+        json!({ "metadata": metadata, "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] } });
+    hand.create(&names::service(), &object);
+}
+
+/// Returns the address of the unrelated Service.
+pub(super) fn address_of_stranger(hand: &dyn Client) -> Option<String> {
+    let service = hand.server().object(&stranger())?;
+    service["status"]["loadBalancer"]["ingress"][0]["ip"].as_str().map(str::to_owned)
+}
+
+/// Returns the kinds for which the watch permission may be revoked.
+pub(super) fn watched() -> [Arc<Kind>; 7] {
+    [
+        names::hosted_cluster(),
+        names::node_pool(),
+        names::service(),
+        names::secret(),
+        names::dpu_cluster(),
+        names::pool(),
+        names::storage_class(),
+    ]
+}
+
+/// Permits the watches of all of these kinds.
+pub(super) fn permit_watches(hand: &mut dyn Client) {
+    for kind in watched() {
+        hand.permit_watches(&kind, true);
+    }
+}
+
+pub(super) fn pool() -> ObjectRef {
+    ObjectRef::namespaced(&names::pool(), METALLB, "vips")
+}
+
+pub(super) fn restore_dpu_cluster(hand: &mut dyn Client, name: &str) {
+    let object = json!({ "metadata": { "namespace": DPF, "name": name }, "spec": { "type": "static" } });
+    hand.create(&names::dpu_cluster(), &object);
+    let target = ObjectRef::namespaced(&names::dpu_cluster(), DPF, name);
+    let objects = hand.server().objects(&names::dpu_cluster());
+    let is_theirs = |object: &Value| {
+        metadata(object, "name") == name && object["spec"]["kubeconfig"] == KUBECONFIG_OF_OTHERS
+    };
+    if objects.iter().any(|object| is_theirs(object)) {
+        hand.merge(&target, &json!({ "spec": { "kubeconfig": null } }));
+    }
+}
+
+pub(super) fn run_hypershift(hand: &mut dyn Client, runs: bool) {
+    let target = ObjectRef::namespaced(&names::deployment(), names::HYPERSHIFT, names::HYPERSHIFT_OPERATOR);
+    hand.merge(&target, &json!({ "spec": { "replicas": u8::from(runs) } }));
+}
+
+/// Creates a Secret, or replaces its content.
+pub(super) fn write_secret(hand: &mut dyn Client, name: &str, key: &str, content: &str) {
+    let data = json!({ key: STANDARD.encode(content) });
+    let object = json!({ "metadata": { "namespace": NAMESPACE, "name": name }, "data": data });
+    hand.create(&names::secret(), &object);
+    hand.merge(&ObjectRef::namespaced(&names::secret(), NAMESPACE, name), &json!({ "data": data }));
+}
+
+/// Returns one of several pull secrets.
+pub(super) fn docker_config(which: &str) -> String {
+    let auth = STANDARD.encode(format!("puller:{SECRET}{which}"));
+    json!({ "auths": { "registry.example.com": { "auth": auth } } }).to_string()
+}
+
+/// Returns one of several sets of SSH keys.
+pub(super) fn ssh_keys(which: &str) -> String {
+    format!("{SSH_KEY} {SECRET}{which}\n")
+}
+
+/// Returns a key of a Secret in the namespace of bridges.
+pub(super) fn content<'a>(secret: &'a Value, key: &str) -> Option<&'a str> {
+    secret["data"][key].as_str()
+}

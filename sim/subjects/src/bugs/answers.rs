@@ -1,0 +1,202 @@
+//! Mistakes in the handling of answers.
+
+use std::sync::Arc;
+
+use lockstep_engine::action::{Action, Class, Outcome, Request, Success};
+use lockstep_engine::machine::Event;
+use serde_json::Value;
+
+use super::{Asked, Bug, Flaw, HOST, plant};
+
+pub(super) const BUGS: &[Bug] = &[
+    Bug {
+        name: "unknown_is_success",
+        sentence: "A write whose outcome is unknown is taken for done.",
+        controller: HOST,
+        plant: plant::<UnknownIsSuccess>,
+        garble: None,
+    },
+    Bug {
+        name: "conflict_is_success",
+        sentence: "A write that met a conflict is taken for done.",
+        controller: HOST,
+        plant: plant::<ConflictIsSuccess>,
+        garble: None,
+    },
+    Bug {
+        name: "unavailable_is_not_found",
+        sentence: "An object that could not be read is taken for gone.",
+        controller: HOST,
+        plant: plant::<UnavailableIsNotFound>,
+        garble: None,
+    },
+    Bug {
+        name: "status_before_the_apply_is_known",
+        sentence: "The status is written as soon as the applies are sent, not when they are answered.",
+        controller: HOST,
+        plant: plant::<AppliesAreAssumed>,
+        garble: None,
+    },
+    Bug {
+        name: "reads_from_the_cache",
+        sentence: "Objects are read from what the watches told, however old, where the server should be asked.",
+        controller: HOST,
+        plant: plant::<ReadsFromCache>,
+        garble: None,
+    },
+    Bug {
+        name: "ownership_is_not_checked",
+        sentence: "Whatever has the right name is taken for the controller's own.",
+        controller: HOST,
+        plant: plant::<OwnsEverything>,
+        garble: None,
+    },
+];
+
+/// Returns the answer that the server would have given after success.
+fn as_if_done(action: &Action) -> Success {
+    match action {
+        Action::Apply { manifest, .. }
+        | Action::Create { manifest, .. }
+        | Action::Update { manifest, .. } => Success::Object(Arc::clone(manifest)),
+        _ => Success::Done,
+    }
+}
+
+fn taken_for_done(asked: &mut Asked, event: Event, class: Class) -> Event {
+    let action = asked.answered(&event);
+    match (event, action) {
+        (Event::Finished { id, outcome: Err(failure) }, Some(action))
+            if failure.class == class && action.is_write() =>
+        {
+            Event::Finished { id, outcome: Ok(as_if_done(&action)) }
+        }
+        (event, _) => event,
+    }
+}
+
+#[derive(Default)]
+struct UnknownIsSuccess(Asked);
+
+impl Flaw for UnknownIsSuccess {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(taken_for_done(&mut self.0, event, Class::Unknown))
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        self.0.note(request);
+        None
+    }
+}
+
+#[derive(Default)]
+struct ConflictIsSuccess(Asked);
+
+impl Flaw for ConflictIsSuccess {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(taken_for_done(&mut self.0, event, Class::Conflict))
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        self.0.note(request);
+        None
+    }
+}
+
+#[derive(Default)]
+struct UnavailableIsNotFound(Asked);
+
+impl Flaw for UnavailableIsNotFound {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        let action = self.0.answered(&event);
+        if let (Event::Finished { outcome: Err(failure), .. }, Some(Action::Get { .. })) =
+            (&mut event, action)
+        {
+            failure.class = Class::NotFound;
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        self.0.note(request);
+        None
+    }
+}
+
+/// Sends the applies, but discards their real answers.
+#[derive(Default)]
+struct AppliesAreAssumed {
+    sent: Vec<Request>,
+}
+
+impl Flaw for AppliesAreAssumed {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        match &request.action {
+            action @ Action::Apply { target, .. } if target.kind.group.is_empty() => {
+                let outcome = Ok(as_if_done(action));
+                self.sent.push(request.clone());
+                Some(outcome)
+            }
+            _ => None,
+        }
+    }
+
+    fn step(&mut self, step: &mut lockstep_engine::machine::Step) {
+        step.requests.append(&mut self.sent);
+    }
+}
+
+#[derive(Default)]
+struct ReadsFromCache {
+    told: std::collections::BTreeMap<(String, String, String), Arc<Value>>,
+}
+
+impl Flaw for ReadsFromCache {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Event::Applied { kind, object } = &event {
+            let part = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+            self.told.insert((kind.kind.clone(), part("namespace"), part("name")), Arc::clone(object));
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let Action::Get { target, .. } = &request.action else { return None };
+        let namespace = target.namespace.clone().unwrap_or_default();
+        let told = self.told.get(&(target.kind.kind.clone(), namespace, target.name.clone()))?;
+        Some(Ok(Success::Object(Arc::clone(told))))
+    }
+}
+
+#[derive(Default)]
+struct OwnsEverything {
+    bindings: std::collections::BTreeMap<String, String>,
+}
+
+impl OwnsEverything {
+    fn owned(&self, object: &Arc<Value>) -> Arc<Value> {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let Some(uid) = self.bindings.get(namespace) else { return Arc::clone(object) };
+        let mut object = Value::clone(object);
+        for owner in object["metadata"]["ownerReferences"].as_array_mut().into_iter().flatten() {
+            owner["uid"] = Value::from(uid.as_str());
+        }
+        Arc::new(object)
+    }
+}
+
+impl Flaw for OwnsEverything {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(match event {
+            Event::Applied { kind, object } if kind.kind == "NamespaceClassBinding" => {
+                let part = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+                self.bindings.insert(part("namespace"), part("uid"));
+                Event::Applied { kind, object }
+            }
+            Event::Finished { id, outcome: Ok(Success::Object(object)) } if object["status"].is_null() => {
+                Event::Finished { id, outcome: Ok(Success::Object(self.owned(&object))) }
+            }
+            other => other,
+        })
+    }
+}

@@ -1,0 +1,469 @@
+//! Mistakes that a Bridge could make.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockstep_bridge::names;
+use lockstep_engine::action::{Action, ActionId, Class, Failure, Outcome, Request, Success};
+use lockstep_engine::machine::{Event, Machine, Step};
+use lockstep_engine::object::{ObjectRef, metadata};
+use lockstep_sim::history::reference;
+use serde_json::{Value, json};
+
+use super::common::{Deaf, DpuClusters, Extra, NoFinalizer, Secrets, TellsSecrets, Unheard, change, is};
+use super::requests::{StatusAlways, TimesMove, status_patch};
+use super::{Bug, Flaw, plant};
+
+mod status;
+
+const fn bug(
+    name: &'static str,
+    sentence: &'static str,
+    plant: fn(Box<dyn Machine>) -> Box<dyn Machine>,
+) -> Bug {
+    Bug { name, sentence, controller: lockstep_crds::bridge::CONTROLLER, plant, garble: None }
+}
+
+pub(super) const BUGS: &[Bug] = &[
+    bug(
+        "takes_over_what_is_there",
+        "What should be created is applied, over whatever has the name.",
+        plant::<TakesOver>,
+    ),
+    bug("never_enters_the_finalizer", "Clusters are made without the finalizer.", plant::<NoFinalizer>),
+    bug(
+        "leaves_before_the_cluster",
+        "A cluster that is being taken down is taken for gone.",
+        plant::<LeavesEarly>,
+    ),
+    bug(
+        "takes_clusters_down_with_dpuclusters",
+        "When a DPUCluster goes, HostedClusters go.",
+        plant::<TakesDown>,
+    ),
+    bug(
+        "fights_over_what_is_immutable",
+        "The spec's availability is sent though HyperShift can't change it.",
+        plant::<Fights>,
+    ),
+    bug("phases_jump", "A phase goes back to Pending.", plant::<PhasesJump>),
+    bug("never_injects", "The DPUCluster is never told of its kubeconfig.", plant::<NeverInjects>),
+    bug("copies_once", "A Secret that is rotated is not handed on.", plant::<CopiesOnce>),
+    bug("deaf_to_secrets", "Changes of Secrets go unseen.", plant::<Deaf<Secrets>>),
+    bug("deaf_to_dpuclusters", "Changes of DPUClusters go unseen.", plant::<Deaf<DpuClusters>>),
+    bug("deaf_to_hostedclusters", "Changes of HostedClusters go unseen.", plant::<Deaf<HostedClusters>>),
+    bug("no_owner", "HostedClusters are made without their owner.", plant::<NoOwner>),
+    bug("leaves_the_kubeconfig", "The kubeconfig stays when the bridge goes.", plant::<LeavesKubeconfig>),
+    bug("ready_too_early", "A HostedCluster is taken for available once it exists.", plant::<ReadyTooEarly>),
+    bug("never_asks_for_the_address", "MetalLB is not asked for the address.", plant::<NeverAsks>),
+    bug("marks_the_service", "HyperShift's Service is given a label.", plant::<MarksService>),
+    bug(
+        "takes_the_dpucluster_over",
+        "A kubeconfig that somebody else gave a DPUCluster is removed, to make room.",
+        plant::<TakesDpuClusterOver>,
+    ),
+    bug(
+        "names_hypershifts_kubeconfig",
+        "The DPUCluster is told of HyperShift's Secret and not of its copy.",
+        plant::<NamesHyperShifts>,
+    ),
+    bug(
+        "disconnects_the_dpucluster",
+        "When a HostedCluster goes, its DPUCluster loses its kubeconfig.",
+        plant::<Disconnects>,
+    ),
+    bug("hides_degradation", "A degraded HostedCluster is called sound.", plant::<HidesDegradation>),
+    bug(
+        "raises_the_nodepool_early",
+        "A HostedCluster is taken for upgraded as soon as it is told to be.",
+        plant::<RaisesNodePool>,
+    ),
+    bug(
+        "takes_new_tokens_for_broken",
+        "A NodePool whose new token is not there yet is called unhealthy.",
+        plant::<TokensBreak>,
+    ),
+    bug(
+        "takes_a_pause_for_a_failure",
+        "A cluster that serves is called Failed while HyperShift is paused.",
+        plant::<status::PauseFails>,
+    ),
+    bug(
+        "freezes_while_a_watch_is_refused",
+        "While the cluster of a bridge can't be watched, only PrerequisitesMet is kept up to date.",
+        plant::<status::Freezes>,
+    ),
+    bug(
+        "trusts_a_silent_registry",
+        "A release image that could not be checked counts as checked.",
+        plant::<status::Trusts>,
+    ),
+    bug(
+        "overlooks_who_has_an_address",
+        "Services of others are taken for Services without an address.",
+        plant::<OverlooksUsers>,
+    ),
+    bug(
+        "asks_only_once",
+        "An address that MetalLB has refused is not asked for again when it is free.",
+        plant::<AsksOnce>,
+    ),
+    bug(
+        "takes_degraded_for_failed",
+        "A cluster that serves is called Failed when HyperShift says that it is degraded.",
+        plant::<status::DegradedFails>,
+    ),
+    bug(
+        "takes_a_move_for_a_failure",
+        "A cluster that is to get another address is called Failed until it has it.",
+        plant::<status::MoveFails>,
+    ),
+    bug(
+        "gives_the_ingress_at_once",
+        "The ingress endpoint is given as soon as there is a HostedCluster.",
+        plant::<status::EarlyIngress>,
+    ),
+    bug("tells_secrets", "What is read is told in the log.", plant::<TellsSecrets>),
+    bug("writes_status_at_every_pass", "The status is written, changed or not.", plant::<StatusAlways>),
+    bug("moves_transition_times", "lastTransitionTime is set at every write.", plant::<TimesMove>),
+];
+
+#[derive(Default)]
+struct TakesOver;
+
+impl Flaw for TakesOver {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        // The bug also skips the read of the existing object.
+        let is_copy = request.action.target().is_some_and(|target| target.name.ends_with("-ssh-key"));
+        if is_copy && is(&request.action, "get", "Secret") {
+            return Some(Err(Failure::new(Class::NotFound, "not found")));
+        }
+        if let Action::Create { target, manifest } = &request.action
+            && target.kind.kind != "Event"
+        {
+            request.action = Action::Apply { target: target.clone(), manifest: Arc::clone(manifest) };
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+struct LeavesEarly;
+
+impl Flaw for LeavesEarly {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "get", "HostedCluster").then(|| Err(Failure::new(Class::NotFound, "not found")))
+    }
+}
+
+#[derive(Default)]
+struct TakesDown {
+    clusters: BTreeMap<ObjectRef, String>,
+    has_lost: bool,
+    next: u64,
+}
+
+impl Flaw for TakesDown {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::Applied { kind, object } if kind.kind == "HostedCluster" => {
+                self.clusters.insert(reference(kind, object), metadata(object, "uid").to_owned());
+            }
+            Event::Deleted { kind, .. } if kind.kind == "DPUCluster" => self.has_lost = true,
+            _ => {}
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        if !std::mem::take(&mut self.has_lost) {
+            return;
+        }
+        for (target, uid) in &self.clusters {
+            self.next += 1;
+            let action = Action::Delete { target: target.clone(), uid: uid.clone(), resource_version: None };
+            step.requests.push(Request { id: ActionId(1_000_000_000 + self.next), action });
+        }
+    }
+}
+
+#[derive(Default)]
+struct Fights;
+
+impl Flaw for Fights {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if request.action.name() == "apply" {
+            change(request, "HostedCluster", |manifest| {
+                manifest["spec"]["controllerAvailabilityPolicy"] = json!("SingleReplica");
+            });
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+struct PhasesJump;
+
+impl Flaw for PhasesJump {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (_, patch) = status_patch(&mut request.action)?;
+        let mut changed = Value::clone(patch);
+        if changed["status"]["phase"] == "Failed" {
+            changed["status"]["phase"] = json!("Pending");
+        }
+        *patch = Arc::new(changed);
+        None
+    }
+}
+
+#[derive(Default)]
+struct NeverInjects;
+
+impl Flaw for NeverInjects {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "patch", "DPUCluster").then_some(Ok(Success::Done))
+    }
+}
+
+#[derive(Default)]
+struct CopiesOnce;
+
+impl Flaw for CopiesOnce {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "apply", "Secret").then_some(Ok(Success::Done))
+    }
+}
+
+struct HostedClusters;
+
+impl Unheard for HostedClusters {
+    const KIND: &'static str = "HostedCluster";
+}
+
+#[derive(Default)]
+struct NoOwner;
+
+impl Flaw for NoOwner {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        change(request, "HostedCluster", |manifest| manifest["metadata"]["ownerReferences"] = json!([]));
+        None
+    }
+}
+
+#[derive(Default)]
+struct LeavesKubeconfig;
+
+impl Flaw for LeavesKubeconfig {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "delete", "Secret").then_some(Ok(Success::Done))
+    }
+}
+
+#[derive(Default)]
+struct ReadyTooEarly;
+
+impl Flaw for ReadyTooEarly {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let Event::Applied { kind, object } = event else { return Some(event) };
+        if kind.kind != "HostedCluster" {
+            return Some(Event::Applied { kind, object });
+        }
+        let mut object = Value::clone(&object);
+        for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
+            if condition["type"] == "Available" {
+                condition["status"] = json!("True");
+            }
+        }
+        for entry in object["status"]["controlPlaneVersion"]["history"].as_array_mut().into_iter().flatten() {
+            entry["state"] = json!("Completed");
+        }
+        Some(Event::Applied { kind, object: Arc::new(object) })
+    }
+}
+
+#[derive(Default)]
+struct NeverAsks;
+
+impl Flaw for NeverAsks {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "patch", "Service").then_some(Ok(Success::Done))
+    }
+}
+
+#[derive(Default)]
+struct MarksService;
+
+impl Flaw for MarksService {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Patch { target, patch, .. } = &mut request.action
+            && target.kind.kind == "Service"
+        {
+            let mut marked = Value::clone(patch);
+            marked["metadata"]["labels"] = json!({ "dpf.hcp.bridge.com/bridge-name": "x" });
+            *patch = Arc::new(marked);
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+struct TakesDpuClusterOver {
+    taken: BTreeSet<ObjectRef>,
+    extra: Extra,
+}
+
+impl Flaw for TakesDpuClusterOver {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Event::Applied { kind, object } = &event
+            && kind.kind == "DPUCluster"
+            && object["spec"]["kubeconfig"].as_str().is_some_and(|it| !it.ends_with("-dpucluster-kubeconfig"))
+        {
+            self.taken.insert(reference(kind, object));
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        for target in std::mem::take(&mut self.taken) {
+            self.extra.ask(step, disconnect(target));
+        }
+    }
+}
+
+/// Returns an action that removes the kubeconfig from a DPUCluster.
+fn disconnect(target: ObjectRef) -> Action {
+    let patch = Arc::new(json!({ "spec": { "kubeconfig": null } }));
+    Action::Patch { target, subresource: None, patch }
+}
+
+#[derive(Default)]
+struct NamesHyperShifts;
+
+impl Flaw for NamesHyperShifts {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Patch { target, patch, .. } = &mut request.action
+            && target.kind.kind == "DPUCluster"
+            && patch["spec"]["kubeconfig"].is_string()
+        {
+            let mut changed = Value::clone(patch);
+            changed["spec"]["kubeconfig"] = json!("prod-admin-kubeconfig");
+            *patch = Arc::new(changed);
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+struct Disconnects {
+    connected: BTreeSet<ObjectRef>,
+    has_lost: bool,
+    extra: Extra,
+}
+
+impl Flaw for Disconnects {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::Applied { kind, object } if kind.kind == "DPUCluster" => {
+                self.connected.insert(reference(kind, object));
+            }
+            Event::Deleted { kind, .. } if kind.kind == "HostedCluster" => self.has_lost = true,
+            _ => {}
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        if std::mem::take(&mut self.has_lost) {
+            for target in &self.connected {
+                self.extra.ask(step, disconnect(target.clone()));
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct HidesDegradation;
+
+impl Flaw for HidesDegradation {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let Event::Applied { kind, object } = event else { return Some(event) };
+        if kind.kind != "HostedCluster" {
+            return Some(Event::Applied { kind, object });
+        }
+        let mut object = Value::clone(&object);
+        for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
+            if condition["type"] == "Degraded" {
+                condition["status"] = json!("False");
+                condition["reason"] = json!("AsExpected");
+            }
+        }
+        Some(Event::Applied { kind, object: Arc::new(object) })
+    }
+}
+
+/// Changes the objects of a kind in an event.
+fn retell(event: Event, kind_name: &str, change: impl FnOnce(&mut Value)) -> Event {
+    match event {
+        Event::Applied { kind, object } if kind.kind == kind_name => {
+            let mut object = Value::clone(&object);
+            change(&mut object);
+            Event::Applied { kind, object: Arc::new(object) }
+        }
+        other => other,
+    }
+}
+
+#[derive(Default)]
+struct RaisesNodePool;
+
+impl Flaw for RaisesNodePool {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(retell(event, "HostedCluster", |cluster| {
+            let image = cluster["spec"]["release"]["image"].clone();
+            let newest = json!([{ "state": "Completed", "image": image, "version": "4.20.1" }]);
+            if cluster["status"].is_object() {
+                cluster["status"]["version"]["history"] = newest;
+            }
+        }))
+    }
+}
+
+#[derive(Default)]
+struct TokensBreak;
+
+impl Flaw for TokensBreak {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(retell(event, "NodePool", |pool| {
+            for condition in pool["status"]["conditions"].as_array_mut().into_iter().flatten() {
+                if condition["reason"] == "NotFound" {
+                    condition["reason"] = json!("InvalidPayload");
+                }
+            }
+        }))
+    }
+}
+
+#[derive(Default)]
+struct OverlooksUsers;
+
+impl Flaw for OverlooksUsers {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(retell(event, "Service", |service| {
+            if service["metadata"]["name"] != "kube-apiserver" {
+                service["status"] = json!({});
+                service["metadata"]["annotations"] = json!({});
+            }
+        }))
+    }
+}
+
+#[derive(Default)]
+struct AsksOnce;
+
+impl Flaw for AsksOnce {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let Action::Patch { target, patch, .. } = &request.action else { return None };
+        let is_again = patch["metadata"]["annotations"][names::ASKED_AGAIN].is_string();
+        (target.kind.kind == "Service" && is_again).then_some(Ok(Success::Done))
+    }
+}

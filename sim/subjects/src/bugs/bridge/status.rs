@@ -1,0 +1,171 @@
+//! Mistakes in the content of the status.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockstep_engine::action::{ActionId, Outcome, Request, Success};
+use lockstep_engine::machine::Event;
+use lockstep_engine::object::ObjectRef;
+use lockstep_sim::history::reference;
+use serde_json::{Value, json};
+
+use super::super::Flaw;
+use super::super::requests::status_patch;
+
+#[derive(Default)]
+pub(super) struct PauseFails;
+
+impl Flaw for PauseFails {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (_, patch) = status_patch(&mut request.action)?;
+        let mut changed = Value::clone(patch);
+        let status = &mut changed["status"];
+        let conditions = status["conditions"].as_array_mut()?;
+        let is_blocked = conditions.iter().any(|condition| condition["reason"] == "Blocked");
+        for condition in conditions.iter_mut().filter(|condition| is_blocked && condition["type"] == "Ready")
+        {
+            condition["status"] = json!("False");
+            condition["reason"] = json!("ValidationFailed");
+        }
+        if is_blocked && status["phase"] == "Ready" {
+            status["phase"] = json!("Failed");
+        }
+        *patch = Arc::new(changed);
+        None
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Freezes {
+    refused: BTreeSet<String>,
+    seen: BTreeMap<ObjectRef, Arc<Value>>,
+    /// The status that the machine believes that it has written.
+    believed: BTreeMap<ActionId, Value>,
+}
+
+impl Flaw for Freezes {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        match event {
+            Event::WatchFailed { ref kind, .. }
+                if matches!(&*kind.kind, "HostedCluster" | "NodePool" | "Service" | "Secret") =>
+            {
+                self.refused.insert(kind.kind.clone());
+            }
+            Event::ListCompleted { ref kind } => {
+                self.refused.remove(&kind.kind);
+            }
+            Event::Applied { ref kind, ref object } if kind.kind == "DPFHCPBridge" => {
+                self.seen.insert(reference(kind, object), Arc::clone(object));
+            }
+            Event::Finished { id, outcome: Ok(Success::Object(object)) } => {
+                let mut object = Value::clone(&object);
+                if let Some(status) = self.believed.remove(&id) {
+                    object["status"] = status;
+                }
+                return Some(Event::Finished { id, outcome: Ok(Success::Object(Arc::new(object))) });
+            }
+            _ => {}
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (target, patch) = status_patch(&mut request.action)?;
+        let before = self.seen.get(target).filter(|_| !self.refused.is_empty())?["status"].clone();
+        let wanted = patch["status"].clone();
+        if before["hostedClusterRef"].is_null() || wanted["phase"] == "Deleting" {
+            return None;
+        }
+        let of = |status: &Value| {
+            let mut conditions = status["conditions"].as_array().into_iter().flatten();
+            conditions.find(|condition| condition["type"] == "PrerequisitesMet").cloned()
+        };
+        let mut changed = Value::clone(patch);
+        // Each write differs from the last, so that each gives the bridge a new version.
+        let message = format!("{} ", before["message"].as_str().unwrap_or_default());
+        changed["status"] = before;
+        changed["status"]["message"] = json!(message);
+        for condition in changed["status"]["conditions"].as_array_mut().into_iter().flatten() {
+            if condition["type"] == "PrerequisitesMet" {
+                *condition = of(&wanted).unwrap_or_default();
+            }
+        }
+        *patch = Arc::new(changed);
+        self.believed.insert(request.id, wanted);
+        None
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Trusts;
+
+impl Flaw for Trusts {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (_, patch) = status_patch(&mut request.action)?;
+        let mut changed = Value::clone(patch);
+        for condition in changed["status"]["conditions"].as_array_mut()? {
+            if condition["reason"] == "ReleaseImageUnchecked" {
+                condition["reason"] = json!("AllMet");
+            }
+        }
+        *patch = Arc::new(changed);
+        None
+    }
+}
+
+#[derive(Default)]
+pub(super) struct DegradedFails;
+
+impl Flaw for DegradedFails {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (_, patch) = status_patch(&mut request.action)?;
+        let mut changed = Value::clone(patch);
+        let status = &mut changed["status"];
+        let mut conditions = status["conditions"].as_array()?.iter();
+        let is_degraded = conditions
+            .any(|condition| condition["type"] == "HostedClusterDegraded" && condition["status"] == "True");
+        if is_degraded && status["phase"] == "Ready" {
+            status["phase"] = json!("Failed");
+        }
+        *patch = Arc::new(changed);
+        None
+    }
+}
+
+#[derive(Default)]
+pub(super) struct MoveFails;
+
+impl Flaw for MoveFails {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (_, patch) = status_patch(&mut request.action)?;
+        let mut changed = Value::clone(patch);
+        let status = &mut changed["status"];
+        let conditions = status["conditions"].as_array_mut()?;
+        let moves = conditions.iter().any(|condition| condition["reason"] == "AddressChangePending");
+        for condition in conditions.iter_mut().filter(|condition| moves && condition["type"] == "Ready") {
+            condition["status"] = json!("False");
+            condition["reason"] = json!("WaitingForInfrastructure");
+        }
+        if moves && status["phase"] == "Ready" {
+            status["phase"] = json!("Failed");
+        }
+        *patch = Arc::new(changed);
+        None
+    }
+}
+
+#[derive(Default)]
+pub(super) struct EarlyIngress;
+
+impl Flaw for EarlyIngress {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (_, patch) = status_patch(&mut request.action)?;
+        let mut changed = Value::clone(patch);
+        let status = &mut changed["status"];
+        if status["hostedClusterRef"].is_object() && status["ingressEndpoint"].is_null() {
+            status["ingressEndpoint"] = json!("*.apps.prod.clusters.example.com");
+        }
+        *patch = Arc::new(changed);
+        None
+    }
+}

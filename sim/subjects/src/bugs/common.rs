@@ -1,0 +1,140 @@
+//! Code that the bugs of several controllers share.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_engine::action::{Action, ActionId, Outcome, Request, Success};
+use lockstep_engine::machine::{Event, Note, Step};
+use lockstep_engine::object::ObjectRef;
+use lockstep_sim::history::reference;
+use serde_json::Value;
+
+use super::Flaw;
+
+/// Returns whether an action has this name and targets an object of this kind.
+pub(super) fn is(action: &Action, name: &str, kind: &str) -> bool {
+    action.name() == name && action.target().is_some_and(|target| target.kind.kind == kind)
+}
+
+/// Changes what is written to objects of a kind.
+pub(super) fn change(request: &mut Request, kind: &str, change: impl FnOnce(&mut Value)) {
+    if let Action::Apply { target, manifest } | Action::Create { target, manifest } = &mut request.action
+        && target.kind.kind == kind
+    {
+        let mut changed = Value::clone(manifest);
+        change(&mut changed);
+        *manifest = Arc::new(changed);
+    }
+}
+
+/// A kind for which events can be dropped.
+pub(super) trait Unheard {
+    const KIND: &'static str;
+}
+
+pub(super) struct Secrets;
+
+impl Unheard for Secrets {
+    const KIND: &'static str = "Secret";
+}
+
+pub(super) struct DpuClusters;
+
+impl Unheard for DpuClusters {
+    const KIND: &'static str = "DPUCluster";
+}
+
+/// Drops all events of a kind after its first list.
+pub(super) struct Deaf<K> {
+    listed: bool,
+    to: PhantomData<K>,
+}
+
+impl<K> Default for Deaf<K> {
+    fn default() -> Self {
+        Self { listed: false, to: PhantomData }
+    }
+}
+
+impl<K: Unheard> Flaw for Deaf<K> {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::ListStarted { kind }
+            | Event::Applied { kind, .. }
+            | Event::Deleted { kind, .. }
+            | Event::ListCompleted { kind }
+                if kind.kind == K::KIND =>
+            {
+                let is_lost = self.listed;
+                self.listed |= matches!(event, Event::ListCompleted { .. });
+                (!is_lost).then_some(event)
+            }
+            _ => Some(event),
+        }
+    }
+}
+
+/// Sends requests that the machine has not requested.
+#[derive(Default)]
+pub(super) struct Extra(u64);
+
+impl Extra {
+    pub(super) fn ask(&mut self, step: &mut Step, action: Action) {
+        self.0 += 1;
+        step.requests.push(Request { id: ActionId(1_000_000_000 + self.0), action });
+    }
+}
+
+/// Answers the write of the finalizer as a success without sending it.
+#[derive(Default)]
+pub(super) struct NoFinalizer {
+    seen: BTreeMap<ObjectRef, Arc<Value>>,
+}
+
+impl Flaw for NoFinalizer {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Event::Applied { kind, object } = &event {
+            self.seen.insert(reference(kind, object), Arc::clone(object));
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let Action::Patch { target, subresource: None, patch } = &request.action else { return None };
+        let finalizers = patch["metadata"].get("finalizers")?;
+        let mut object = Value::clone(self.seen.get(target)?);
+        object["metadata"]["finalizers"] = finalizers.clone();
+        Some(Ok(Success::Object(Arc::new(object))))
+    }
+}
+
+#[derive(Default)]
+pub(super) struct TellsSecrets {
+    read: Option<String>,
+}
+
+impl Flaw for TellsSecrets {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Event::Finished { outcome: Ok(Success::Object(object)), .. } = &event
+            && object["kind"] == "Secret"
+        {
+            let values = object["data"].as_object().into_iter().flatten();
+            self.read = Some(values.filter_map(|(_, value)| Some(decoded(value.as_str()?))).collect());
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        if let Some(message) = self.read.take() {
+            step.notes.push(Note::Log { debug: true, message });
+        }
+    }
+}
+
+/// Decodes base64 to text.
+pub(super) fn decoded(encoded: &str) -> String {
+    String::from_utf8_lossy(&STANDARD.decode(encoded).unwrap_or_default()).into_owned()
+}

@@ -1,0 +1,496 @@
+//! Mistakes that a DPUService controller could make.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lockstep_dpuservice::names::{CLUSTER_NAME, FINALIZER, SERVICE_NAME};
+use lockstep_engine::action::{Action, Outcome, Request, Subresource, Success};
+use lockstep_engine::finalizer;
+use lockstep_engine::machine::{Event, Machine, Step};
+use lockstep_engine::object::{ObjectRef, annotation, is_deleting, label, metadata};
+use lockstep_sim::history::reference;
+use serde_json::{Value, json};
+
+use super::common::{
+    Deaf, DpuClusters, Extra, NoFinalizer, Secrets, TellsSecrets, Unheard, change, decoded, is,
+};
+use super::requests::{StatusAlways, TimesMove};
+use super::{Asked, Bug, Flaw, plant};
+
+const fn bug(
+    name: &'static str,
+    sentence: &'static str,
+    plant: fn(Box<dyn Machine>) -> Box<dyn Machine>,
+) -> Bug {
+    Bug { name, sentence, controller: lockstep_crds::dpuservice::CONTROLLER, plant, garble: None }
+}
+
+pub(super) const BUGS: &[Bug] = &[
+    bug(
+        "takes_applications_over",
+        "An Application is applied, over whatever has the name, and whose that is nobody looks at.",
+        plant::<TakesOver>,
+    ),
+    bug(
+        "deploys_without_the_finalizer",
+        "Applications are made without the finalizer.",
+        plant::<NoFinalizer>,
+    ),
+    bug(
+        "lets_services_go_at_once",
+        "A service that is deleted is let go before its Applications.",
+        plant::<LetsGo>,
+    ),
+    bug("gives_clusters_up", "A cluster that is not ready loses its Applications.", plant::<GivesUp>),
+    bug(
+        "secret_before_applications",
+        "Argo CD's Secret goes as soon as its cluster does.",
+        plant::<SecretFirst>,
+    ),
+    bug(
+        "project_before_applications",
+        "The AppProject goes as soon as a service does.",
+        plant::<ProjectFirst>,
+    ),
+    bug("permits_too_little", "The AppProject does not permit the last cluster.", plant::<PermitsTooLittle>),
+    bug(
+        "tells_of_one_server",
+        "Argo CD's Secrets all name the server of the first cluster.",
+        plant::<TellsOneServer>,
+    ),
+    bug(
+        "takes_failures_for_done",
+        "What could not be written to an Application is taken for written.",
+        plant::<FailuresAreDone>,
+    ),
+    bug("knows_one_server", "An Application goes to where the first one went.", plant::<OneServer>),
+    bug("never_syncs", "Applications have no sync policy.", plant::<NeverSyncs>),
+    bug("owns_secrets", "Argo CD's Secrets are owned by a service of another namespace.", plant::<Owns>),
+    bug("tells_credentials", "What is read of a Secret is told in the log.", plant::<TellsSecrets>),
+    bug("annotates_credentials", "Credentials are written to Applications.", plant::<Annotates>),
+    bug("leaves_applications", "Applications of clusters that go stay.", plant::<LeavesApplications>),
+    bug("leaves_secrets", "Argo CD's Secrets stay.", plant::<LeavesSecrets>),
+    bug("deaf_to_kubeconfigs", "Credentials that are rotated go unseen.", plant::<Deaf<Secrets>>),
+    bug("deaf_to_clusters", "Clusters that come and go, go unseen.", plant::<Deaf<DpuClusters>>),
+    bug("deaf_to_argo", "What Argo CD says goes unseen.", plant::<Deaf<Applications>>),
+    bug(
+        "well_before_argo_says_so",
+        "What Argo CD has not looked at yet is taken for well.",
+        plant::<ReadyTooEarly>,
+    ),
+    bug(
+        "overlooks_hooks",
+        "A service is called ready though a hook has failed: the operation goes unseen.",
+        plant::<OverlooksHooks>,
+    ),
+    bug(
+        "ends_every_sync",
+        "A sync is ended as soon as it is seen, whatever it is about.",
+        plant::<EndsEverySync>,
+    ),
+    bug(
+        "follows_every_look",
+        "The time of each look of Argo CD is written to the status.",
+        plant::<FollowsLooks>,
+    ),
+    bug("writes_every_status", "The status is written, changed or not.", plant::<StatusAlways>),
+    bug(
+        "moves_transition_times_of_services",
+        "lastTransitionTime is set at every write.",
+        plant::<TimesMove>,
+    ),
+];
+
+#[derive(Default)]
+struct TakesOver;
+
+impl Flaw for TakesOver {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let is_theirs = match &event {
+            Event::Applied { kind, object } => {
+                kind.kind == "Application" && label(object, SERVICE_NAME).is_none()
+            }
+            _ => false,
+        };
+        (!is_theirs).then_some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Create { target, manifest } = &request.action
+            && target.kind.kind == "Application"
+        {
+            request.action = Action::Apply { target: target.clone(), manifest: Arc::clone(manifest) };
+        }
+        None
+    }
+}
+
+/// The objects of the relevant kinds, as the watches delivered them.
+#[derive(Default)]
+struct Known {
+    objects: BTreeMap<ObjectRef, Arc<Value>>,
+    extra: Extra,
+}
+
+impl Known {
+    /// Processes an event. Returns its object, if it is of the kind.
+    fn absorb(&mut self, event: &Event, kind_name: &str) -> Option<(ObjectRef, Arc<Value>)> {
+        match event {
+            Event::Applied { kind, object } => {
+                let target = reference(kind, object);
+                self.objects.insert(target.clone(), Arc::clone(object));
+                (kind.kind == kind_name).then(|| (target, Arc::clone(object)))
+            }
+            Event::Deleted { kind, object } => {
+                self.objects.remove(&reference(kind, object));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Requests the deletion of all objects of a kind that match.
+    fn remove(&mut self, step: &mut Step, kind: &str, is_so: impl Fn(&Value) -> bool) {
+        for (target, object) in &self.objects {
+            if target.kind.kind == kind && is_so(object) && !is_deleting(object) {
+                let uid = metadata(object, "uid").to_owned();
+                let action = Action::Delete { target: target.clone(), uid, resource_version: None };
+                self.extra.ask(step, action);
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct LetsGo {
+    known: Known,
+    leaving: Option<Action>,
+}
+
+impl Flaw for LetsGo {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Some((target, service)) = self.known.absorb(&event, "DPUService")
+            && is_deleting(&service)
+        {
+            self.leaving = finalizer::remove(&target, &service, FINALIZER);
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        if let Some(leave) = self.leaving.take() {
+            self.known.extra.ask(step, leave);
+        }
+    }
+}
+
+/// Removes the objects of a cluster too early.
+#[derive(Default)]
+struct Eager {
+    known: Known,
+    given_up: Option<String>,
+}
+
+impl Eager {
+    /// Marks the cluster of an event as removed, if it matches.
+    fn hear(&mut self, event: &Event, is_so: impl Fn(&Value) -> bool) {
+        if let Some((target, cluster)) = self.known.absorb(event, "DPUCluster")
+            && is_so(&cluster)
+        {
+            self.given_up = Some(target.name);
+        }
+    }
+
+    /// Removes the objects of a kind that were created for it.
+    fn remove(&mut self, step: &mut Step, kind: &str) {
+        if let Some(cluster) = self.given_up.take() {
+            self.known.remove(step, kind, |object| label(object, CLUSTER_NAME) == Some(&cluster));
+        }
+    }
+}
+
+#[derive(Default)]
+struct GivesUp(Eager);
+
+impl Flaw for GivesUp {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        self.0.hear(&event, |cluster| cluster["status"]["phase"] == "NotReady");
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        self.0.remove(step, "Application");
+    }
+}
+
+#[derive(Default)]
+struct SecretFirst(Eager);
+
+impl Flaw for SecretFirst {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        self.0.hear(&event, is_deleting);
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        self.0.remove(step, "Secret");
+    }
+}
+
+#[derive(Default)]
+struct ProjectFirst {
+    known: Known,
+    is_due: bool,
+}
+
+impl Flaw for ProjectFirst {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let service = self.known.absorb(&event, "DPUService");
+        self.is_due |= service.is_some_and(|(_, service)| is_deleting(&service));
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        if std::mem::take(&mut self.is_due) {
+            self.known.remove(step, "AppProject", |_| true);
+        }
+    }
+}
+
+#[derive(Default)]
+struct PermitsTooLittle;
+
+impl Flaw for PermitsTooLittle {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        change(request, "AppProject", |manifest| {
+            manifest["spec"]["destinations"].as_array_mut().map(Vec::pop);
+        });
+        None
+    }
+}
+
+#[derive(Default)]
+struct OneServer(Option<Value>);
+
+impl Flaw for OneServer {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        change(request, "Application", |manifest| {
+            let server = &mut manifest["spec"]["destination"]["server"];
+            *server = self.0.get_or_insert_with(|| server.clone()).clone();
+        });
+        None
+    }
+}
+
+#[derive(Default)]
+struct TellsOneServer(Option<Value>);
+
+impl Flaw for TellsOneServer {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        change(request, "Secret", |manifest| {
+            let server = &mut manifest["data"]["server"];
+            *server = self.0.get_or_insert_with(|| server.clone()).clone();
+        });
+        None
+    }
+}
+
+#[derive(Default)]
+struct FailuresAreDone {
+    asked: Asked,
+    known: Known,
+}
+
+impl Flaw for FailuresAreDone {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        self.known.absorb(&event, "");
+        let asked = self.asked.answered(&event);
+        let applied = asked.filter(|action| is(action, "apply", "Application"));
+        let known = applied.and_then(|action| self.known.objects.get(action.target()?).cloned());
+        Some(match (event, known) {
+            (Event::Finished { id, outcome: Err(_) }, Some(known)) => {
+                Event::Finished { id, outcome: Ok(Success::Object(known)) }
+            }
+            (event, _) => event,
+        })
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        self.asked.note(request);
+        None
+    }
+}
+
+#[derive(Default)]
+struct NeverSyncs;
+
+impl Flaw for NeverSyncs {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        change(request, "Application", |manifest| {
+            manifest["spec"].as_object_mut().map(|spec| spec.remove("syncPolicy"));
+        });
+        None
+    }
+}
+
+#[derive(Default)]
+struct Owns {
+    known: Known,
+}
+
+impl Flaw for Owns {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        self.known.absorb(&event, "DPUService");
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let mut services = self.known.objects.iter().filter(|(target, _)| target.kind.kind == "DPUService");
+        let owner = services.next().map(|(target, service)| {
+            json!({
+                "apiVersion": target.kind.api_version(),
+                "kind": target.kind.kind,
+                "name": target.name,
+                "uid": metadata(service, "uid"),
+            })
+        });
+        change(request, "Secret", |manifest| manifest["metadata"]["ownerReferences"] = json!([owner]));
+        None
+    }
+}
+
+#[derive(Default)]
+struct Annotates(Option<String>);
+
+impl Flaw for Annotates {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        change(request, "Secret", |manifest| {
+            self.0 = manifest["data"]["config"].as_str().map(decoded);
+        });
+        let told = self.0.clone().unwrap_or_default();
+        change(request, "Application", |manifest| {
+            manifest["metadata"]["annotations"]["config"] = told.into();
+        });
+        None
+    }
+}
+
+/// The service remains, so the removal of the cluster is the cause.
+#[derive(Default)]
+struct LeavesApplications {
+    known: Known,
+}
+
+impl Flaw for LeavesApplications {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        self.known.absorb(&event, "");
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if !is(&request.action, "delete", "Application") {
+            return None;
+        }
+        let application = self.known.objects.get(request.action.target()?)?;
+        let service = annotation(application, "dpu.nvidia.com/dpu-service")?;
+        let stays = self.known.objects.iter().any(|(target, object)| {
+            let name = format!("{}/{}", metadata(object, "namespace"), metadata(object, "name"));
+            target.kind.kind == "DPUService" && name == service && !is_deleting(object)
+        });
+        stays.then_some(Ok(Success::Done))
+    }
+}
+
+#[derive(Default)]
+struct LeavesSecrets;
+
+impl Flaw for LeavesSecrets {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "delete", "Secret").then_some(Ok(Success::Done))
+    }
+}
+
+struct Applications;
+
+impl Unheard for Applications {
+    const KIND: &'static str = "Application";
+}
+
+#[derive(Default)]
+struct ReadyTooEarly;
+
+impl Flaw for ReadyTooEarly {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let Event::Applied { kind, object } = event else { return Some(event) };
+        if kind.kind != "Application" {
+            return Some(Event::Applied { kind, object });
+        }
+        let mut object = Value::clone(&object);
+        object["status"] = json!({ "sync": { "status": "Synced" }, "health": { "status": "Healthy" } });
+        Some(Event::Applied { kind, object: Arc::new(object) })
+    }
+}
+
+#[derive(Default)]
+struct OverlooksHooks;
+
+impl Flaw for OverlooksHooks {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let Event::Applied { kind, object } = event else { return Some(event) };
+        let mut object = Value::clone(&object);
+        if kind.kind == "Application" {
+            object["status"].as_object_mut().map(|status| status.remove("operationState"));
+        }
+        Some(Event::Applied { kind, object: Arc::new(object) })
+    }
+}
+
+#[derive(Default)]
+struct EndsEverySync {
+    known: Known,
+    seen: Option<ObjectRef>,
+}
+
+impl Flaw for EndsEverySync {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Some((target, application)) = self.known.absorb(&event, "Application")
+            && application["status"]["operationState"]["phase"] == "Running"
+            && label(&application, SERVICE_NAME).is_some()
+        {
+            self.seen = Some(target);
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        if let Some(target) = self.seen.take() {
+            let patch = Arc::new(json!({ "status": { "operationState": { "phase": "Terminating" } } }));
+            self.known.extra.ask(step, Action::Patch { target, subresource: None, patch });
+        }
+    }
+}
+
+#[derive(Default)]
+struct FollowsLooks {
+    known: Known,
+    looked: Option<Value>,
+}
+
+impl Flaw for FollowsLooks {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Some((_, application)) = self.known.absorb(&event, "Application") {
+            self.looked = Some(application["status"]["reconciledAt"].clone());
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        let Some(looked) = self.looked.take() else { return };
+        let services = self.known.objects.keys().filter(|target| target.kind.kind == "DPUService");
+        for target in services {
+            let subresource = Some(Subresource::Status);
+            let patch = Arc::new(json!({ "status": { "reconciledAt": { "x": looked } } }));
+            self.known.extra.ask(step, Action::Patch { target: target.clone(), subresource, patch });
+        }
+    }
+}

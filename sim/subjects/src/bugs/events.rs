@@ -1,0 +1,175 @@
+//! Mistakes in the handling of watch events and other events of the process.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lockstep_engine::action::{ActionId, Outcome, Request};
+use lockstep_engine::machine::{Event, Note, ReconcileResult, Step};
+use serde_json::Value;
+
+use super::{Bug, Flaw, HOST, plant};
+
+pub(super) const BUGS: &[Bug] = &[
+    Bug {
+        name: "deletions_are_missed",
+        sentence: "What a watch tells of deleted objects is ignored.",
+        controller: HOST,
+        plant: plant::<NoVanished>,
+        garble: None,
+    },
+    Bug {
+        name: "a_new_list_only_adds",
+        sentence: "Objects that a new list no longer holds are not forgotten.",
+        controller: HOST,
+        plant: plant::<ListsOnlyAdd>,
+        garble: None,
+    },
+    Bug {
+        name: "events_are_lost_while_busy",
+        sentence: "What changes while a request is under way is not looked at again.",
+        controller: HOST,
+        plant: plant::<LostWhileBusy>,
+        garble: None,
+    },
+    Bug {
+        name: "the_past_is_ignored",
+        sentence: "Objects that were there before the process began are not looked at.",
+        controller: HOST,
+        plant: plant::<PastIgnored>,
+        garble: None,
+    },
+    Bug {
+        name: "never_ceases_to_lead",
+        sentence: "A process that lost the leadership goes on.",
+        controller: HOST,
+        plant: plant::<LeadsForever>,
+        garble: None,
+    },
+    Bug {
+        name: "lost_passes_count_as_converged",
+        sentence: "A pass whose process ceased to lead counts as converged.",
+        controller: HOST,
+        plant: plant::<LostPassesConverge>,
+        garble: None,
+    },
+    Bug {
+        name: "deletion_timestamps_are_ignored",
+        sentence: "A namespace that is being deleted is treated like any other.",
+        controller: HOST,
+        plant: plant::<BlindToDeletion>,
+        garble: None,
+    },
+];
+
+#[derive(Default)]
+struct NoVanished;
+
+impl Flaw for NoVanished {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        (!matches!(event, Event::Deleted { .. })).then_some(event)
+    }
+}
+
+/// Handles the end of the first list, and ignores the end of later lists.
+#[derive(Default)]
+struct ListsOnlyAdd {
+    listed: BTreeSet<String>,
+}
+
+impl Flaw for ListsOnlyAdd {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::ListStarted { kind } if self.listed.contains(&kind.kind) => None,
+            Event::ListCompleted { kind } if !self.listed.insert(kind.kind.clone()) => None,
+            _ => Some(event),
+        }
+    }
+}
+
+#[derive(Default)]
+struct LostWhileBusy {
+    open: BTreeSet<ActionId>,
+}
+
+impl Flaw for LostWhileBusy {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::Finished { id, .. } => {
+                self.open.remove(id);
+            }
+            Event::Applied { .. } | Event::Deleted { .. } if !self.open.is_empty() => return None,
+            _ => {}
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if request.action.target().is_some() {
+            self.open.insert(request.id);
+        }
+        None
+    }
+}
+
+/// Treats the first list of namespaces as empty.
+#[derive(Default)]
+struct PastIgnored {
+    listing: bool,
+    listed: bool,
+}
+
+impl Flaw for PastIgnored {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::ListStarted { kind } if kind.kind == "Namespace" => self.listing = !self.listed,
+            Event::ListCompleted { kind } if kind.kind == "Namespace" => {
+                (self.listing, self.listed) = (false, true);
+            }
+            Event::Applied { kind, .. } if kind.kind == "Namespace" && self.listing => return None,
+            _ => {}
+        }
+        Some(event)
+    }
+}
+
+#[derive(Default)]
+struct LeadsForever;
+
+impl Flaw for LeadsForever {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        (event != Event::LeadershipChanged { leading: false }).then_some(event)
+    }
+}
+
+#[derive(Default)]
+struct LostPassesConverge;
+
+impl Flaw for LostPassesConverge {
+    fn step(&mut self, step: &mut Step) {
+        for note in &mut step.notes {
+            if let Note::Reconciled { result, .. } = note
+                && *result == ReconcileResult::Abandoned
+            {
+                *result = ReconcileResult::Converged;
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct BlindToDeletion;
+
+impl Flaw for BlindToDeletion {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(match event {
+            Event::Applied { kind, object } if kind.kind == "Namespace" => {
+                let mut object = Value::clone(&object);
+                if let Some(metadata) = object["metadata"].as_object_mut() {
+                    metadata.remove("deletionTimestamp");
+                }
+                Event::Applied { kind, object: Arc::new(object) }
+            }
+            other => other,
+        })
+    }
+}

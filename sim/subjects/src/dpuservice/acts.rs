@@ -1,0 +1,330 @@
+//! The operations of users, admins and other controllers.
+
+use std::sync::Arc;
+
+use lockstep_dpuservice::names::{
+    self, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, MANAGED_BY, PROJECT, SECRET_TYPE, SERVICE, SERVICE_NAME,
+};
+use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, metadata};
+use lockstep_engine::random::Random;
+use lockstep_external::argocd::SKIP_RECONCILE;
+use lockstep_external::dpu_clusters::{UNREACHABLE, release};
+use lockstep_sim::history::reference;
+use lockstep_sim::invariant::SECRET;
+use lockstep_sim::subject::{Client, Operation};
+use serde_json::{Value, json};
+
+use super::identity;
+use super::stage::{
+    self, CLUSTERS, HOLD, LAST_VERSION, REPOSITORY, SERVICES, SQUATTER, VERSIONS, access, cluster_ref,
+    kubeconfig_ref, project_ref, server,
+};
+
+pub(super) const ACTS: &[Operation] = &[
+    Operation::new("create a service", "user", 12, create_service),
+    Operation::new("delete a service", "user", 6, delete_service),
+    Operation::new("choose a version", "user", 12, choose_version),
+    Operation::new("change values", "user", 4, change_values),
+    Operation::new("let a service go", "user", 1, let_service_go),
+    Operation::new("create a cluster", "admin", 8, create_cluster),
+    Operation::new("delete a cluster", "admin", 4, delete_cluster),
+    Operation::new("hold a cluster that is deleted", "admin", 3, hold_cluster),
+    Operation::new("rotate credentials", "admin", 6, rotate),
+    Operation::new("break a kubeconfig", "admin", 3, break_kubeconfig),
+    Operation::new("delete a kubeconfig", "admin", 2, delete_kubeconfig),
+    Operation::new("name no kubeconfig", "admin", 1, name_no_kubeconfig),
+    Operation::new("move a cluster", "admin", 2, move_cluster),
+    Operation::new("give two clusters one server", "admin", 2, share_server),
+    Operation::new("cut a cluster off", "admin", 4, cut_off),
+    Operation::new("put everything right", "admin", 5, mend),
+    Operation::new("delete an Application", "other controller", 3, delete_application),
+    Operation::new("edit an Application", "other controller", 4, edit_application),
+    Operation::new("strip an Application", "other controller", 2, strip_application),
+    Operation::new("pause Argo CD", "other controller", 2, pause),
+    Operation::new("delete Argo CD's Secret", "other controller", 3, delete_secret),
+    Operation::new("change Argo CD's Secret", "other controller", 3, change_secret),
+    Operation::new("strip Argo CD's Secret", "other controller", 1, strip_secret),
+    Operation::new("delete the AppProject", "other controller", 1, delete_project),
+    Operation::new("edit the AppProject", "other controller", 3, edit_project),
+    Operation::new("take the AppProject over", "other controller", 1, strip_project),
+    Operation::new("squat on a name", "other controller", 6, squat),
+    Operation::new("disturb what runs", "other controller", 3, disturb),
+];
+
+fn some_service(random: &mut Random) -> Name {
+    stage::name(random.pick(&SERVICES))
+}
+
+fn some_cluster(random: &mut Random) -> Name {
+    stage::name(random.pick(&CLUSTERS))
+}
+
+/// Returns a random object of a kind that matches.
+fn some(
+    hand: &dyn Client,
+    kind: &Arc<Kind>,
+    random: &mut Random,
+    is_so: fn(&Value) -> bool,
+) -> Option<ObjectRef> {
+    let objects = hand.server().objects(kind);
+    let found: Vec<_> = objects.iter().filter(|object| is_so(object)).collect();
+    let index = usize::try_from(random.below(found.len() as u64)).ok()?;
+    found.get(index).map(|object| reference(kind, object))
+}
+
+fn some_application(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
+    some(hand, &names::application(), random, |object| identity::of_application(object).is_some())
+}
+
+fn some_secret(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
+    let is_argos = |object: &Value| {
+        metadata(object, "namespace") == ARGO_NAMESPACE && identity::of_secret(object).is_some()
+    };
+    some(hand, &names::secret(), random, is_argos)
+}
+
+/// After fault injection has ended, sets every service to a new version with a chart that starts.
+pub(super) fn settle(hand: &mut dyn Client) {
+    for service in SERVICES {
+        let patch = json!({ "spec": { "source": { "version": LAST_VERSION } } });
+        hand.merge(&stage::name(service).object(&names::service()), &patch);
+    }
+}
+
+fn create_service(hand: &mut dyn Client, random: &mut Random) {
+    let service = stage::service(&some_service(random), random.pick(&VERSIONS));
+    hand.create(&names::service(), &service);
+}
+
+fn delete_service(hand: &mut dyn Client, random: &mut Random) {
+    hand.delete(&some_service(random).object(&names::service()));
+}
+
+fn change(hand: &mut dyn Client, random: &mut Random, spec: &Value) {
+    hand.merge(&some_service(random).object(&names::service()), &json!({ "spec": spec }));
+}
+
+fn choose_version(hand: &mut dyn Client, random: &mut Random) {
+    let version = random.pick(&VERSIONS);
+    change(hand, random, &json!({ "source": { "version": version } }));
+}
+
+fn change_values(hand: &mut dyn Client, random: &mut Random) {
+    let spec = match random.below(4) {
+        // An integer that a 64-bit float cannot represent exactly.
+        0 => json!({ "values": {
+            "level": "debug",
+            "quota": 9_007_199_254_740_993_u64,
+            "serviceDaemonSet": { "labels": { "a": "b" } },
+        } }),
+        1 => json!({ "values": null, "serviceID": null }),
+        2 => {
+            json!({ "serviceDaemonSet": { "labels": { "a": "c" }, "resources": { "limits": { "cpu": 1 } } } })
+        }
+        _ => json!({
+            "values": {
+                "degraded": random.below(2) == 0,
+                "failingHook": random.below(3) == 0,
+                "hangingHook": random.below(3) == 0,
+            },
+            "serviceDaemonSet": null,
+        }),
+    };
+    change(hand, random, &spec);
+}
+
+/// Removes the finalizer of a service that is being deleted, as an impatient user does.
+fn let_service_go(hand: &mut dyn Client, random: &mut Random) {
+    let target = some_service(random).object(&names::service());
+    if let Some(service) = hand.server().object(&target).cloned().filter(|service| is_deleting(service)) {
+        stage::let_go(hand, &service);
+    }
+}
+
+fn create_cluster(hand: &mut dyn Client, random: &mut Random) {
+    let cluster = some_cluster(random);
+    if hand.server().object(&cluster_ref(&cluster)).is_none() {
+        stage::create_cluster(hand, &cluster);
+    }
+}
+
+fn delete_cluster(hand: &mut dyn Client, random: &mut Random) {
+    hand.delete(&cluster_ref(&some_cluster(random)));
+}
+
+/// Deletes a cluster that a finalizer keeps. The cluster stays reachable until the finalizer is removed.
+fn hold_cluster(hand: &mut dyn Client, random: &mut Random) {
+    let target = cluster_ref(&some_cluster(random));
+    if let Some(cluster) = hand.server().object(&target).cloned().filter(|cluster| !is_deleting(cluster)) {
+        let mut held = cluster["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        held.push(HOLD.into());
+        hand.merge(&target, &json!({ "metadata": { "finalizers": held } }));
+        hand.delete(&target);
+    }
+}
+
+fn rotate(hand: &mut dyn Client, random: &mut Random) {
+    let cluster = some_cluster(random);
+    let data = access(&server(&cluster), random.below(6)).secret_data();
+    hand.merge(&kubeconfig_ref(&cluster), &json!({ "data": data }));
+}
+
+fn break_kubeconfig(hand: &mut dyn Client, random: &mut Random) {
+    let target = kubeconfig_ref(&some_cluster(random));
+    let broken = match random.below(3) {
+        0 => format!("clusters: [{{{SECRET}"),
+        1 => format!("users: [{{name: {SECRET}, user: {{exec: {{command: {SECRET}}}}}}}]"),
+        _ => String::new(),
+    };
+    hand.merge(&target, &json!({ "data": null, "stringData": { "super-admin.conf": broken } }));
+}
+
+fn delete_kubeconfig(hand: &mut dyn Client, random: &mut Random) {
+    hand.delete(&kubeconfig_ref(&some_cluster(random)));
+}
+
+fn name_no_kubeconfig(hand: &mut dyn Client, random: &mut Random) {
+    hand.merge(&cluster_ref(&some_cluster(random)), &json!({ "spec": { "kubeconfig": null } }));
+}
+
+fn move_cluster(hand: &mut dyn Client, random: &mut Random) {
+    let cluster = some_cluster(random);
+    let data = access(&format!("https://moved.{}", &server(&cluster)[8..]), random.below(6)).secret_data();
+    hand.merge(&kubeconfig_ref(&cluster), &json!({ "data": data }));
+}
+
+fn share_server(hand: &mut dyn Client, random: &mut Random) {
+    let (one, other) = (some_cluster(random), some_cluster(random));
+    // These are credentials that the other cluster does not use: the server accepts them as its own.
+    let data = access(&server(&other), 6 + random.below(2)).secret_data();
+    hand.merge(&kubeconfig_ref(&one), &json!({ "data": data }));
+}
+
+fn cut_off(hand: &mut dyn Client, random: &mut Random) {
+    let patch = json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } });
+    hand.merge(&cluster_ref(&some_cluster(random)), &patch);
+}
+
+fn mend(hand: &mut dyn Client, _: &mut Random) {
+    stage::mend(hand);
+}
+
+fn delete_application(hand: &mut dyn Client, random: &mut Random) {
+    if let Some(target) = some_application(hand, random) {
+        hand.delete(&target);
+    }
+}
+
+fn edit_application(hand: &mut dyn Client, random: &mut Random) {
+    let Some(target) = some_application(hand, random) else { return };
+    let patch = match random.below(5) {
+        0 => json!({ "spec": { "source": { "targetRevision": "9.9.9" } } }),
+        1 => json!({ "spec": { "syncPolicy": { "automated": null } } }),
+        2 => json!({ "spec": { "destination": { "server": "https://elsewhere.example.com" } } }),
+        3 => json!({ "metadata": { "labels": { "team": "x" }, "annotations": { "note": "y" } } }),
+        _ => json!({ "metadata": { "finalizers": null } }),
+    };
+    hand.merge(&target, &patch);
+}
+
+/// Removes some or all of an Application's identity. An Application without any identity belongs to another client.
+fn strip_application(hand: &mut dyn Client, random: &mut Random) {
+    let Some(target) = some_application(hand, random) else { return };
+    let mut patch = json!({ "metadata": { "labels": { SERVICE_NAME: null } } });
+    if random.below(2) == 0 {
+        patch = json!({ "metadata": {
+            "labels": { SERVICE_NAME: null, CLUSTER_NAME: null },
+            "annotations": { SERVICE: null, CLUSTER: null, SQUATTER: "yes" },
+        } });
+    }
+    hand.merge(&target, &patch);
+}
+
+fn pause(hand: &mut dyn Client, random: &mut Random) {
+    let found = if random.below(2) == 0 { some_application(hand, random) } else { some_secret(hand, random) };
+    if let Some(target) = found {
+        hand.merge(&target, &json!({ "metadata": { "annotations": { SKIP_RECONCILE: "true" } } }));
+    }
+}
+
+fn delete_secret(hand: &mut dyn Client, random: &mut Random) {
+    if let Some(target) = some_secret(hand, random) {
+        hand.delete(&target);
+    }
+}
+
+fn change_secret(hand: &mut dyn Client, random: &mut Random) {
+    let Some(target) = some_secret(hand, random) else { return };
+    let patch = match random.below(3) {
+        0 => json!({ "data": { "config": "e30=" } }),
+        1 => json!({ "data": { "server": null } }),
+        _ => json!({ "metadata": { "labels": { SECRET_TYPE: null } } }),
+    };
+    hand.merge(&target, &patch);
+}
+
+fn strip_secret(hand: &mut dyn Client, random: &mut Random) {
+    if let Some(target) = some_secret(hand, random) {
+        let annotations = json!({ CLUSTER: null, SQUATTER: "yes" });
+        let patch = json!({ "metadata": { "labels": { CLUSTER_NAME: null }, "annotations": annotations } });
+        hand.merge(&target, &patch);
+    }
+}
+
+fn delete_project(hand: &mut dyn Client, _: &mut Random) {
+    hand.delete(&project_ref());
+}
+
+fn edit_project(hand: &mut dyn Client, random: &mut Random) {
+    let patch = match random.below(3) {
+        0 => json!({ "spec": { "destinations": [] } }),
+        1 => json!({ "spec": { "sourceRepos": ["https://other.example.com"] } }),
+        _ => json!({ "metadata": { "finalizers": null } }),
+    };
+    hand.merge(&project_ref(), &patch);
+}
+
+fn strip_project(hand: &mut dyn Client, _: &mut Random) {
+    hand.merge(&project_ref(), &json!({ "metadata": { "labels": { MANAGED_BY: null } } }));
+}
+
+/// Creates an object with a name that the controller would use, if possible for a service that does not exist yet.
+fn squat(hand: &mut dyn Client, random: &mut Random) {
+    let is_missing = |service: &(&str, &str)| {
+        hand.server().object(&stage::name(*service).object(&names::service())).is_none()
+    };
+    let missing: Vec<_> = SERVICES.into_iter().filter(is_missing).collect();
+    let (_, service) = random.pick(if missing.is_empty() { &SERVICES } else { &missing });
+    let cluster = some_cluster(random).name;
+    let metadata =
+        |name: &str| json!({ "namespace": ARGO_NAMESPACE, "name": name, "annotations": { SQUATTER: "yes" } });
+    match random.below(5) {
+        0 => {
+            let object = json!({ "metadata": metadata(&format!("{cluster}-argocd")) });
+            hand.create(&names::secret(), &object);
+        }
+        1 => {
+            let object = json!({ "metadata": metadata(PROJECT), "spec": { "sourceRepos": ["*"] } });
+            hand.create(&names::project(), &object);
+        }
+        which => {
+            let name = if which == 2 { format!("{service}-01") } else { format!("{service}-{cluster}") };
+            let source = json!({ "repoURL": REPOSITORY, "chart": "theirs", "targetRevision": "1.0.0" });
+            let destination = json!({ "server": "https://theirs.example.com", "namespace": "theirs" });
+            let spec = json!({ "project": "theirs", "source": source, "destination": destination });
+            hand.create(&names::application(), &json!({ "metadata": metadata(&name), "spec": spec }));
+        }
+    }
+}
+
+/// Changes or deletes what runs on a cluster.
+fn disturb(hand: &mut dyn Client, random: &mut Random) {
+    let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+    let is_release = |object: &Value| object["metadata"]["labels"][release::CLUSTER].is_string();
+    let Some(target) = some(hand, &kind, random, is_release) else { return };
+    if random.below(2) == 0 {
+        hand.delete(&target);
+    } else {
+        hand.merge(&target, &json!({ "data": { "values": "{}" } }));
+    }
+}

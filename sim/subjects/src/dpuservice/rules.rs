@@ -1,0 +1,430 @@
+//! What the controller may change, and what must hold at every step.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_dpuservice::names::{
+    self, ARGO_NAMESPACE, FINALIZER, MANAGED_BY, MANAGER, PROJECT, SERVICE_NAME,
+};
+use lockstep_engine::finalizer;
+use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, label, metadata};
+use lockstep_external::Controller as _;
+use lockstep_external::argocd::ArgoCd;
+use lockstep_external::dpu_clusters::release;
+use lockstep_sim::cluster::{Author, Change, What};
+use lockstep_sim::history::{Version, reference};
+use lockstep_sim::invariant::{Invariant, Moment, SECRET, is_deletion};
+use serde_json::Value;
+
+use super::identity;
+use super::stage::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
+
+mod ended;
+mod told;
+
+/// Upper bound on the age of what a process knows: a watch may be late by two minutes, a pause may take one minute and a request
+/// half a minute; and a little more.
+const STALE: Duration = Duration::from_mins(5);
+/// Upper bound on the time in transit of any request, and a little more.
+const REQUEST: Duration = Duration::from_secs(40);
+/// For how long a change by another client to what Argo CD depends on explains remaining objects.
+const MEDDLING: Duration = Duration::from_mins(15);
+
+pub(super) const INVARIANTS: &[Invariant] = &[
+    Invariant {
+        name: "an_application_goes_with_its_service_or_cluster",
+        sentence: "The Application of a service that stays on a cluster that stays is not deleted.",
+        holds: an_application_goes_with_its_service_or_cluster,
+    },
+    Invariant {
+        name: "an_application_is_made_once",
+        sentence: "No Application is made for a service on a cluster where there is one: none is renamed, none is doubled.",
+        holds: an_application_is_made_once,
+    },
+    Invariant {
+        name: "what_was_taken_over_is_left_alone",
+        sentence: "An Application that says nothing of a service any more is not touched, once that could be known.",
+        holds: what_was_taken_over_is_left_alone,
+    },
+    Invariant {
+        name: "a_secret_outlives_its_applications",
+        sentence: "Argo CD's Secret of a cluster is removed only after its Applications, unless the cluster is gone and Argo CD stuck.",
+        holds: a_secret_outlives_its_applications,
+    },
+    Invariant {
+        name: "the_project_outlives_the_applications",
+        sentence: "The AppProject is removed, and ceases to permit a server, only when no Application needs it.",
+        holds: the_project_outlives_the_applications,
+    },
+    Invariant {
+        name: "the_finalizer_comes_first",
+        sentence: "No Application is made for a service that does not carry the finalizer.",
+        holds: the_finalizer_comes_first,
+    },
+    Invariant {
+        name: "the_finalizer_goes_last",
+        sentence: "The finalizer of a service goes only when its Applications are gone.",
+        holds: the_finalizer_goes_last,
+    },
+    Invariant {
+        name: "nothing_is_left_running",
+        sentence: "What an Application has put on a cluster goes before it does, unless somebody else has meddled.",
+        holds: nothing_is_left_running,
+    },
+    Invariant {
+        name: "a_chart_goes_where_its_cluster_is",
+        sentence: "An Application goes to a server that the kubeconfig of its cluster names.",
+        holds: a_chart_goes_where_its_cluster_is,
+    },
+    Invariant {
+        name: "a_server_has_one_secret",
+        sentence: "No two clusters that stay are known to Argo CD by one server for long.",
+        holds: a_server_has_one_secret,
+    },
+    Invariant {
+        name: "nothing_has_an_owner_elsewhere",
+        sentence: "No owner reference is written into Argo CD's namespace, for which the garbage collector would delete.",
+        holds: nothing_has_an_owner_elsewhere,
+    },
+    Invariant {
+        name: "reconciled_means_written",
+        sentence: "ApplicationsReconciled is True, of a service as it is now, only if each cluster has had its Application with its version.",
+        holds: told::reconciled_means_written,
+    },
+    Invariant {
+        name: "ready_means_deployed",
+        sentence: "A service is called Ready, as it is now, only if Argo CD has called each of its Applications synced and healthy, with its version, and no sync of it has failed.",
+        holds: told::ready_means_deployed,
+    },
+    Invariant {
+        name: "a_sync_is_ended_when_it_holds_up_a_change",
+        sentence: "The sync of an Application that stays is ended only if something else has been wanted for five minutes.",
+        holds: ended::a_sync_is_ended_when_it_holds_up_a_change,
+    },
+    Invariant {
+        name: "credentials_stay_in_secrets",
+        sentence: "Nothing of a kubeconfig is written into anything but a Secret.",
+        holds: credentials_stay_in_secrets,
+    },
+];
+
+/// Returns whether the controller created an object, even if another client has since removed its identity. A request that was in
+/// transit at that time does not count as a change of another client's object.
+fn was_made(object: &Value) -> bool {
+    let managers = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    managers.into_iter().any(|entry| entry["manager"] == MANAGER)
+}
+
+/// Checks that the controller changes only its permitted objects: finalizers and status of services, and the objects that it
+/// created.
+pub(super) fn may_change(change: &Change) -> Result<(), String> {
+    let Change { object, old, new, .. } = change;
+    let refuse = |why: &str| Err(format!("{object}: {why}"));
+    let is_argos = object.namespace.as_deref() == Some(ARGO_NAMESPACE);
+    let every =
+        |is_ours: &dyn Fn(&Value) -> bool| [old, new].into_iter().flatten().all(|object| is_ours(object));
+    match &*object.kind.kind {
+        "Event" => Ok(()),
+        "DPUService" => match (old.as_deref(), new.as_deref()) {
+            (Some(old), Some(new)) if old["spec"] == new["spec"] => Ok(()),
+            (Some(_), None) => Ok(()),
+            _ => refuse("a service is its user's to change"),
+        },
+        "Application" if every(&|object| identity::of_application(object).is_some() || was_made(object)) => {
+            Ok(())
+        }
+        "Secret" if is_argos && every(&|object| identity::of_secret(object).is_some()) => Ok(()),
+        "AppProject"
+            if object.name == PROJECT && every(&|object| label(object, MANAGED_BY) == Some(MANAGER)) =>
+        {
+            Ok(())
+        }
+        "Application" | "Secret" | "AppProject" => refuse("it is somebody else's"),
+        _ => refuse("the controller has no business with it"),
+    }
+}
+
+/// Returns the Application that a process has just changed, with its service and cluster.
+fn application<'a>(moment: &'a Moment<'_>) -> Option<(&'a Change, Name, Name)> {
+    let (_, change) = moment.by_process()?;
+    let object = change.new.as_ref().or(change.old.as_ref())?;
+    let (service, cluster) = identity::of_application(object)?;
+    (change.object.kind == names::application()).then_some((change, service, cluster))
+}
+
+fn is_leaving(object: Option<&Arc<Value>>) -> bool {
+    object.is_none_or(|object| is_deleting(object))
+}
+
+/// Returns whether an object was absent or being deleted at a time that a process may still see as current.
+fn was_leaving(moment: &Moment<'_>, target: &ObjectRef) -> bool {
+    let since = moment.entry.at.saturating_sub(STALE);
+    let versions = moment.history.versions(target);
+    let ends = versions.iter().skip(1).map(|next| next.at).chain([moment.entry.at]);
+    let mut recent = versions.iter().zip(ends).filter(|(_, end)| *end >= since);
+    let is_new = !stage::is_prepared(target) && versions.first().is_none_or(|first| first.at >= since);
+    is_new
+        || is_leaving(moment.server.object(target))
+        || recent.any(|(version, _)| is_leaving(version.object.as_ref()))
+}
+
+/// Returns the age of an object that was created in this run.
+fn age(moment: &Moment<'_>, target: &ObjectRef) -> Duration {
+    lasts(moment, target, |_| true)
+}
+
+/// Returns for how long an object has matched.
+fn lasts(moment: &Moment<'_>, target: &ObjectRef, is_so: impl Fn(&Value) -> bool) -> Duration {
+    let versions = moment.history.versions(target).iter().rev();
+    let since = versions.take_while(|version| version.object.as_deref().is_some_and(&is_so)).last();
+    moment.entry.at.saturating_sub(since.map_or(Duration::ZERO, |version| version.at))
+}
+
+/// Returns the Applications that services find by their label, with their service and cluster.
+fn applications(moment: &Moment<'_>) -> Vec<(ObjectRef, Arc<Value>, Name, Name)> {
+    let all = moment.server.objects(&names::application()).into_iter();
+    let all = all.filter(|object| label(object, SERVICE_NAME).is_some());
+    let made = all.filter_map(|object| {
+        let (service, cluster) = identity::of_application(&object)?;
+        Some((reference(&names::application(), &object), object, service, cluster))
+    });
+    made.collect()
+}
+
+fn an_application_goes_with_its_service_or_cluster(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((change, service, cluster)) = application(moment).filter(|(change, ..)| is_deletion(change))
+    else {
+        return Ok(());
+    };
+    let is_doubled = applications(moment).iter().any(|(target, object, of, on)| {
+        *target != change.object && (of, on) == (&service, &cluster) && !is_deleting(object)
+    });
+    let targets = [service.object(&names::service()), cluster_ref(&cluster)];
+    if is_doubled || targets.iter().any(|target| was_leaving(moment, target)) {
+        return Ok(());
+    }
+    Err(format!("{} was deleted, and both {service} and {cluster} stay", change.object))
+}
+
+fn an_application_is_made_once(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((change, service, cluster)) = application(moment).filter(|(change, ..)| change.old.is_none())
+    else {
+        return Ok(());
+    };
+    let other = applications(moment)
+        .into_iter()
+        .find(|(target, _, of, on)| *target != change.object && (of, on) == (&service, &cluster));
+    match other {
+        Some((other, ..)) => {
+            Err(format!("{} was made for {service} on {cluster}, beside {other}", change.object))
+        }
+        None => Ok(()),
+    }
+}
+
+fn what_was_taken_over_is_left_alone(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), .. })) = moment.by_process() else { return Ok(()) };
+    if object.kind != names::application() || identity::of_application(old).is_some() {
+        return Ok(());
+    }
+    let says_nothing = |version: &&Version| {
+        version.object.as_deref().is_some_and(|it| identity::of_application(it).is_none())
+    };
+    let since = moment.history.versions(object).iter().rev().take_while(says_nothing).last();
+    match since {
+        Some(version) if version.at + STALE < moment.entry.at => {
+            Err(format!("{object} was touched, which somebody took over at {:?}", version.at))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn a_secret_outlives_its_applications(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change)) = moment.by_process().filter(|(_, change)| is_deletion(change)) else {
+        return Ok(());
+    };
+    let cluster = change.old.as_deref().and_then(identity::of_secret);
+    let Some(cluster) = cluster.filter(|_| change.object.kind == names::secret()) else { return Ok(()) };
+    let is_gone = was_leaving(moment, &cluster_ref(&cluster));
+    let left = applications(moment).into_iter().find(|(target, object, _, on)| {
+        *on == cluster && age(moment, target) > REQUEST && !(is_gone && is_deleting(object))
+    });
+    match left {
+        Some((left, ..)) => Err(format!("{} was removed, and {left} is still there", change.object)),
+        None => Ok(()),
+    }
+}
+
+fn the_project_outlives_the_applications(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change)) = moment.by_process().filter(|(_, change)| change.object == project_ref()) else {
+        return Ok(());
+    };
+    let permitted = |object: Option<&Value>| {
+        let entries =
+            object.map(|object| object["spec"]["destinations"].as_array()).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry["server"].as_str()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let still = permitted(change.new.as_deref());
+    let lost: Vec<String> = permitted(change.old.as_deref())
+        .into_iter()
+        .filter(|server| is_deletion(change) || !still.contains(server))
+        .collect();
+    let needs = |object: &Value| {
+        is_deletion(change) || lost.iter().any(|server| object["spec"]["destination"]["server"] == **server)
+    };
+    let left = applications(moment)
+        .into_iter()
+        .find(|(target, object, ..)| needs(object) && lasts(moment, target, needs) > REQUEST);
+    match left {
+        Some((left, ..)) => {
+            Err(format!("the AppProject ceased to permit {lost:?}, and {left} is still there"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((change, service, _)) = application(moment).filter(|(change, ..)| change.old.is_none()) else {
+        return Ok(());
+    };
+    let target = service.object(&names::service());
+    let found = moment.server.object(&target);
+    let held = |object: &Value| finalizer::is_held(object, FINALIZER);
+    // It may have been removed while the request was in transit.
+    let since = moment.entry.at.saturating_sub(STALE);
+    let mut recent = moment.history.versions(&target).iter().filter(|version| version.at >= since);
+    if found.is_some_and(|found| held(found))
+        || recent.any(|version| version.object.as_deref().is_none_or(held))
+    {
+        return Ok(());
+    }
+    Err(format!("{} was made for a service without the finalizer", change.object))
+}
+
+fn the_finalizer_goes_last(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), new, .. })) = moment.by_process() else { return Ok(()) };
+    let held = |object: &Value| finalizer::is_held(object, FINALIZER);
+    if object.kind != names::service() || !held(old) || new.as_deref().is_some_and(held) {
+        return Ok(());
+    }
+    let name = Name::of(old);
+    let left = applications(moment)
+        .into_iter()
+        .find(|(target, _, of, _)| *of == name && age(moment, target) > REQUEST);
+    match left {
+        Some((left, ..)) => Err(format!("{object} was let go, and {left} is still there")),
+        None => Ok(()),
+    }
+}
+
+fn nothing_is_left_running(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Changed(Change { by: Author::Client(ArgoCd::NAME), object, old: Some(old), new: None }) =
+        &moment.entry.what
+    else {
+        return Ok(());
+    };
+    let Some((_, cluster)) = identity::of_application(old) else { return Ok(()) };
+    let Some(there) = moment.server.object(&cluster_ref(&cluster)) else { return Ok(()) };
+    let releases = moment.server.objects(&Kind::known("", "v1", "ConfigMap", "configmaps", true));
+    let left = releases.iter().find(|found| {
+        label(found, release::CLUSTER) == Some(&cluster.name)
+            && metadata(found, "namespace") == cluster.namespace
+            && found["data"]["application"] == object.name
+    });
+    // Another cluster may have had the name, or this one may have moved, or its kubeconfig may name another server.
+    let destination = old["spec"]["destination"]["server"].as_str().unwrap_or_default();
+    let kubeconfig = moment.server.object(&kubeconfig_ref(&cluster));
+    let said = kubeconfig.map(|secret| decoded(secret, "super-admin.conf")).unwrap_or_default();
+    let moved = stage::server(&cluster) != destination || !said.contains(&format!("server: {destination}\n"));
+    match left {
+        Some(left) if !is_deleting(there) && !moved && !was_meddled_with(moment, object, &cluster) => {
+            Err(format!("{object} has gone, and on {cluster} still runs {}", metadata(left, "name")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether another client has recently changed what Argo CD needs to remove an Application.
+fn was_meddled_with(moment: &Moment<'_>, application: &ObjectRef, cluster: &Name) -> bool {
+    let since = moment.entry.at.saturating_sub(MEDDLING);
+    let external = ["argocd", "dpf", "dpu-cluster"];
+    let is_somebodys = |version: &Version| {
+        version.at >= since && matches!(version.by, Author::Client(author) if !external.contains(&author))
+    };
+    let kind = names::secret();
+    let secrets =
+        moment.history.objects(&kind).filter(|secret| metadata(secret, "namespace") == ARGO_NAMESPACE);
+    let secrets = secrets.map(|secret| Name::of(secret).object(&names::secret()));
+    let targets = [application.clone(), project_ref(), kubeconfig_ref(cluster), cluster_ref(cluster)];
+    targets.into_iter().chain(secrets).any(|target| moment.history.versions(&target).iter().any(is_somebodys))
+}
+
+fn a_chart_goes_where_its_cluster_is(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((change, _, cluster)) = application(moment) else { return Ok(()) };
+    let server = |object: &Option<Arc<Value>>| {
+        object.as_ref().and_then(|object| object["spec"]["destination"]["server"].as_str().map(str::to_owned))
+    };
+    let Some(new) = server(&change.new).filter(|new| server(&change.old).as_ref() != Some(new)) else {
+        return Ok(());
+    };
+    let line = format!("server: {new}\n");
+    let versions = moment.history.versions(&kubeconfig_ref(&cluster)).iter();
+    let mut texts = versions
+        .filter_map(|version| version.object.as_deref().map(|secret| decoded(secret, "super-admin.conf")));
+    if stage::server(&cluster) == new || texts.any(|text| text.contains(&line)) {
+        return Ok(());
+    }
+    Err(format!("{} goes to {new}, where {cluster} has never been", change.object))
+}
+
+fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
+    if moment.by_process().is_none() {
+        return Ok(());
+    }
+    let is_settled = |target: &ObjectRef| {
+        let last = moment.history.versions(target).last();
+        last.is_none_or(|version| version.object.is_some() && version.at + STALE < moment.entry.at)
+    };
+    let mut known: BTreeMap<String, Name> = BTreeMap::new();
+    for secret in moment.server.objects(&names::secret()) {
+        let is_argos = metadata(&secret, "namespace") == ARGO_NAMESPACE;
+        let Some(cluster) = identity::of_secret(&secret).filter(|_| is_argos) else { continue };
+        let server = decoded(&secret, "server");
+        let targets = [reference(&names::secret(), &secret), cluster_ref(&cluster), kubeconfig_ref(&cluster)];
+        // If two clusters swap their servers, one of them may be stuck in an intermediate state.
+        let kubeconfig = moment.server.object(&targets[2]);
+        let is_usable =
+            kubeconfig.is_some_and(|it| decoded(it, "super-admin.conf").contains("server: https"));
+        let stays = is_usable && !is_leaving(moment.server.object(&targets[1]));
+        if server.is_empty() || !stays || !targets.iter().all(is_settled) {
+            continue;
+        }
+        if let Some(other) = known.insert(server.clone(), cluster.clone()) {
+            return Err(format!("Argo CD knows both {other} and {cluster} by {server}"));
+        }
+    }
+    Ok(())
+}
+
+fn nothing_has_an_owner_elsewhere(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old, new: Some(new), .. })) = moment.by_process() else { return Ok(()) };
+    let owners = |object: &Value| object["metadata"]["ownerReferences"].clone();
+    let is_argos = object.namespace.as_deref() == Some(ARGO_NAMESPACE);
+    if is_argos && owners(new).is_array() && old.as_deref().map(owners) != Some(owners(new)) {
+        return Err(format!("{object} is owned by {}", owners(new)));
+    }
+    Ok(())
+}
+
+fn credentials_stay_in_secrets(moment: &Moment<'_>) -> Result<(), String> {
+    match moment.by_process() {
+        Some((_, Change { object, new: Some(new), .. })) if object.kind != names::secret() => {
+            if new.to_string().contains(SECRET) {
+                return Err(format!("{object} holds something of a kubeconfig"));
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}

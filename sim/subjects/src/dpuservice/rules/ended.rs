@@ -1,0 +1,46 @@
+//! Which syncs of Argo CD the controller may end.
+
+use std::time::Duration;
+
+use lockstep_dpuservice::names;
+use lockstep_engine::object::is_deleting;
+use lockstep_external::argocd::repeated;
+use lockstep_sim::cluster::Change;
+use lockstep_sim::invariant::Moment;
+use serde_json::Value;
+
+use super::lasts;
+
+/// How long a sync may continue after the wanted source has changed.
+const GRACE: Duration = Duration::from_mins(5);
+
+pub(super) fn a_sync_is_ended_when_it_holds_up_a_change(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+        return Ok(());
+    };
+    let is_ended = !is_terminating(old) && is_terminating(new);
+    if object.kind != names::application() || !is_ended || is_deleting(new) {
+        return Ok(());
+    }
+    let held_up = lasts(moment, object, |application| is_terminating(application) || is_held_up(application));
+    // Nothing runs between two attempts, so nothing can be stopped in the middle.
+    let is_idle = old["status"]["operationState"]["finishedAt"].is_string();
+    if is_held_up(old) && (is_idle || held_up >= GRACE) {
+        return Ok(());
+    }
+    Err(format!("the sync of {object} was ended, which had held up a change for {held_up:?}"))
+}
+
+fn is_terminating(application: &Value) -> bool {
+    application["status"]["operationState"]["phase"] == "Terminating"
+}
+
+/// Returns whether a sync is running for another source than the wanted one.
+fn is_held_up(application: &Value) -> bool {
+    let state = &application["status"]["operationState"];
+    let (begun_with, wanted) = (&state["syncResult"]["source"], repeated(&application["spec"]["source"]));
+    let differs =
+        ["targetRevision", "chart", "repoURL"].iter().any(|field| begun_with[*field] != wanted[*field])
+            || begun_with["helm"]["valuesObject"] != wanted["helm"]["valuesObject"];
+    state["phase"] == "Running" && differs
+}

@@ -1,0 +1,171 @@
+//! The clusters and services of the simulation, in their correct state.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_dpuservice::names::{
+    self, ARGO_NAMESPACE, FINALIZER, MANAGED_BY, MANAGER, PROJECT, SERVICE, SERVICE_NAME,
+};
+use lockstep_engine::object::{Kind, Name, ObjectRef, annotation, is_deleting, label, metadata};
+use lockstep_external::argocd::SKIP_RECONCILE;
+use lockstep_external::dpu_clusters::{Access, UNREACHABLE};
+use lockstep_sim::history::reference;
+use lockstep_sim::invariant::SECRET;
+use lockstep_sim::subject::Client;
+use serde_json::{Value, json};
+
+/// Two have the same digits at the end of their names, and two have the same name.
+pub(super) const CLUSTERS: [(&str, &str); 4] =
+    [("dpf", "east-01"), ("dpf", "west-01"), ("lab", "east-01"), ("dpf", "north")];
+/// Two have the same name.
+pub(super) const SERVICES: [(&str, &str); 3] = [("edge", "agent"), ("core", "agent"), ("edge", "storage")];
+/// The last but one does not start, and no repository has the last.
+pub(super) const VERSIONS: [&str; 4] = ["1.0.0", "1.1.0", "0.0.0-broken", "0.0.0-missing"];
+/// The version of every service in the final state.
+pub(super) const LAST_VERSION: &str = "2.0.0";
+pub(super) const REPOSITORY: &str = "https://charts.example.com";
+/// Marks objects that another client has created or taken over.
+pub(super) const SQUATTER: &str = "squatter";
+/// The finalizer by which another client holds a DPUCluster.
+pub(super) const HOLD: &str = "example.com/hold";
+
+pub(super) fn name((namespace, name): (&str, &str)) -> Name {
+    Name::new(namespace, name)
+}
+
+pub(super) fn cluster_ref(cluster: &Name) -> ObjectRef {
+    cluster.object(&names::dpu_cluster())
+}
+
+/// Returns the Secret of a cluster's kubeconfig.
+pub(super) fn kubeconfig_ref(cluster: &Name) -> ObjectRef {
+    ObjectRef::namespaced(&names::secret(), &cluster.namespace, &format!("{}-kubeconfig", cluster.name))
+}
+
+pub(super) fn project_ref() -> ObjectRef {
+    ObjectRef::namespaced(&names::project(), ARGO_NAMESPACE, PROJECT)
+}
+
+/// Returns the server URL of a cluster.
+pub(super) fn server(cluster: &Name) -> String {
+    format!("https://{}.{}.example.com:6443", cluster.name, cluster.namespace)
+}
+
+/// Returns the access to a cluster at that server, with the credentials of this number.
+pub(super) fn access(server: &str, number: u64) -> Access {
+    if number.is_multiple_of(2) {
+        Access::by_token(server, &format!("{SECRET}-{number}"))
+    } else {
+        Access::by_certificate(server, &format!("{SECRET}{number:03}"))
+    }
+}
+
+/// Creates all clusters and one service before the start.
+pub(super) fn begin(hand: &mut dyn Client) {
+    let namespaces = Kind::known("", "v1", "Namespace", "namespaces", false);
+    for name in ["edge", "core", "dpf", "lab", ARGO_NAMESPACE] {
+        hand.create(&namespaces, &json!({ "metadata": { "name": name } }));
+    }
+    for cluster in CLUSTERS {
+        create_cluster(hand, &name(cluster));
+    }
+    hand.create(&names::service(), &service(&name(SERVICES[0]), VERSIONS[0]));
+}
+
+/// Returns whether a service or a cluster exists at the start.
+pub(super) fn is_prepared(target: &ObjectRef) -> bool {
+    let clusters = CLUSTERS.map(|cluster| cluster_ref(&name(cluster)));
+    clusters.contains(target) || *target == name(SERVICES[0]).object(&names::service())
+}
+
+pub(super) fn create_cluster(hand: &mut dyn Client, cluster: &Name) {
+    write_kubeconfig(hand, cluster, &access(&server(cluster), 0).secret_data());
+    let metadata = json!({ "namespace": cluster.namespace, "name": cluster.name });
+    let spec = json!({ "type": "static", "kubeconfig": kubeconfig_ref(cluster).name });
+    hand.create(&names::dpu_cluster(), &json!({ "metadata": metadata, "spec": spec }));
+}
+
+/// Returns a service as a user writes it.
+pub(super) fn service(service: &Name, version: &str) -> Value {
+    json!({
+        "metadata": { "namespace": service.namespace, "name": service.name },
+        "spec": {
+            "source": { "repoURL": REPOSITORY, "version": version, "chart": service.name },
+            "values": { "level": "info" },
+            "serviceID": "chain",
+        },
+    })
+}
+
+/// Gives a cluster a kubeconfig, or replaces it.
+pub(super) fn write_kubeconfig(hand: &mut dyn Client, cluster: &Name, data: &Value) {
+    let target = kubeconfig_ref(cluster);
+    let metadata = json!({ "namespace": target.namespace, "name": target.name });
+    hand.create(&target.kind, &json!({ "metadata": metadata, "data": data }));
+    hand.merge(&target, &json!({ "data": data }));
+}
+
+/// Returns the content of a Secret's key.
+pub(super) fn decoded(secret: &Value, key: &str) -> String {
+    let decoded = STANDARD.decode(secret["data"][key].as_str().unwrap_or_default()).unwrap_or_default();
+    String::from_utf8(decoded).unwrap_or_default()
+}
+
+/// Restores everything that admins have to restore: every cluster is reachable, has its own kubeconfig, and no finalizer blocks a
+/// deletion.
+pub(super) fn mend(hand: &mut dyn Client) {
+    for cluster in hand.server().objects(&names::dpu_cluster()) {
+        let target = reference(&names::dpu_cluster(), &cluster);
+        release(hand, &target, &cluster, HOLD);
+        let name = Name::of(&cluster);
+        hand.merge(&target, &json!({ "metadata": { "annotations": { UNREACHABLE: null } } }));
+        hand.merge(&target, &json!({ "spec": { "kubeconfig": kubeconfig_ref(&name).name } }));
+        let secret = hand.server().object(&kubeconfig_ref(&name));
+        let is_own = secret.is_some_and(|secret| {
+            decoded(secret, "super-admin.conf").contains(&format!("server: {}\n", server(&name)))
+        });
+        if !is_own {
+            write_kubeconfig(hand, &name, &access(&server(&name), 0).secret_data());
+        }
+    }
+    for kind in [names::application(), names::secret()] {
+        for object in hand.server().objects(&kind) {
+            let target = reference(&kind, &object);
+            if annotation(&object, SQUATTER).is_some() || is_lost(hand, &object) {
+                hand.delete(&target);
+            } else if annotation(&object, SKIP_RECONCILE).is_some() {
+                hand.merge(&target, &json!({ "metadata": { "annotations": { SKIP_RECONCILE: null } } }));
+            }
+        }
+    }
+    if let Some(project) = hand.server().object(&project_ref()).cloned() {
+        if annotation(&project, SQUATTER).is_some() {
+            hand.delete(&project_ref());
+        } else {
+            hand.merge(&project_ref(), &json!({ "metadata": { "labels": { MANAGED_BY: MANAGER } } }));
+        }
+    }
+}
+
+/// Returns whether an Application lost the label by which its service finds it, and no service can find it by its name.
+fn is_lost(hand: &dyn Client, application: &Value) -> bool {
+    let service = annotation(application, SERVICE).and_then(|service| service.split_once('/'));
+    let target = service.map(|service| name(service).object(&names::service()));
+    let is_gone = |target| hand.server().object(&target).is_none_or(|service| is_deleting(service));
+    label(application, SERVICE_NAME).is_none() && target.is_some_and(is_gone)
+}
+
+/// Removes one finalizer from an object.
+pub(super) fn release(hand: &mut dyn Client, target: &ObjectRef, object: &Value, held: &str) {
+    let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+    let left: Vec<&Value> = finalizers.filter(|finalizer| **finalizer != held).collect();
+    hand.merge(target, &json!({ "metadata": { "finalizers": left } }));
+}
+
+/// Removes the controller's finalizer from a service.
+pub(super) fn let_go(hand: &mut dyn Client, service: &Arc<Value>) {
+    let target =
+        ObjectRef::namespaced(&names::service(), metadata(service, "namespace"), metadata(service, "name"));
+    release(hand, &target, service, FINALIZER);
+}

@@ -1,0 +1,92 @@
+//! Tests the NamespaceClass operator with a few classes and namespaces, admins, tenants, and another controller.
+
+use std::time::Duration;
+
+use lockstep_apiserver::server::ApiServer;
+use lockstep_engine::backoff::Backoff;
+use lockstep_engine::machine::Machine;
+use lockstep_engine::operator::Config;
+use lockstep_namespaceclass::{BACKOFF, Operator};
+use lockstep_sim::cluster::Change;
+use lockstep_sim::history::History;
+use lockstep_sim::invariant::Invariant;
+use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
+use serde_json::{Value, json};
+
+mod acts;
+mod desired;
+mod rules;
+
+/// The operator as a system under test.
+#[derive(Debug, Clone, Copy)]
+pub struct NamespaceClass;
+
+fn config(seed: u64) -> Config {
+    let instance = format!("operator-{seed}");
+    Config { concurrency: 3, resync: Duration::from_mins(10), instance, seed }
+}
+
+impl SystemUnderTest for NamespaceClass {
+    fn name(&self) -> &'static str {
+        lockstep_crds::namespaceclass::CONTROLLER
+    }
+
+    fn machine(&self, seed: u64) -> Box<dyn Machine> {
+        Box::new(Operator::new(config(seed)))
+    }
+
+    fn config(&self, seed: u64) -> Value {
+        json!(config(seed))
+    }
+
+    fn actions(&self) -> &'static [&'static str] {
+        &["discover", "get", "apply", "create", "patch", "patch_status", "delete"]
+    }
+
+    fn prepare(&self, hand: &mut dyn Client) {
+        let sets = lockstep_crds::all();
+        for crd in sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds) {
+            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            let crd = serde_json::to_value(crd).unwrap_or_default();
+            hand.send(http::Method::POST, path, "application/json", &crd);
+        }
+        acts::begin(hand);
+    }
+
+    fn acts(&self) -> &'static [Operation] {
+        acts::ACTS
+    }
+
+    fn invariants(&self) -> &'static [Invariant] {
+        rules::INVARIANTS
+    }
+
+    fn may_change(&self, change: &Change, server: &ApiServer, history: &History) -> Result<(), String> {
+        rules::may_change(change, server, history)
+    }
+
+    fn backoffs(&self) -> &'static [Backoff] {
+        &[BACKOFF]
+    }
+
+    /// A conflict over a field may delay drift corrections by five minutes, and keeps `Ready` false for ten more.
+    fn bound(&self) -> Duration {
+        Duration::from_mins(20)
+    }
+
+    /// Removes the finalizers that blocked deletions.
+    fn calm(&self, hand: &mut dyn Client) {
+        for kind in acts::pool_kinds() {
+            for object in hand.server().objects(&kind) {
+                if object["metadata"]["finalizers"].is_array() {
+                    let target = lockstep_sim::history::reference(&kind, &object);
+                    hand.merge(&target, &json!({ "metadata": { "finalizers": null } }));
+                }
+            }
+        }
+    }
+
+    fn differences(&self, world: &World<'_>) -> Vec<String> {
+        desired::differences(world.server)
+    }
+}

@@ -1,0 +1,255 @@
+//! The operations of admins, tenants and another controller.
+
+use std::sync::Arc;
+
+use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, label, metadata};
+use lockstep_engine::random::Random;
+use lockstep_namespaceclass::names::{self, CLASS_LABEL};
+use lockstep_sim::history::reference;
+use lockstep_sim::invariant::SECRET;
+use lockstep_sim::subject::{Client, Operation};
+use serde_json::{Value, json};
+
+const CLASSES: [&str; 3] = ["web", "db", "lab"];
+const NAMESPACES: [&str; 4] = ["red", "green", "blue", "grey"];
+
+/// A key that another client adds to applied objects. It remains.
+pub(super) const ADDED: &str = "more";
+
+pub(super) const ACTS: &[Operation] = &[
+    Operation::new("define a class", "admin", 6, define_class),
+    Operation::new("update a class", "admin", 10, update_class),
+    Operation::new("remove a class", "admin", 5, remove_class),
+    Operation::new("remove a class and define it anew", "admin", 3, replace_class),
+    Operation::new("create a namespace", "tenant", 5, create_namespace),
+    Operation::new("label a namespace", "tenant", 10, label_namespace),
+    Operation::new("take the label off a namespace", "tenant", 4, unlabel_namespace),
+    Operation::new("ask for a class in vain, or no longer", "tenant", 6, ask_in_vain),
+    Operation::new("touch a namespace", "tenant", 3, touch_namespace),
+    Operation::new("delete a namespace", "tenant", 3, delete_namespace),
+    Operation::new("edit what was applied", "other controller", 6, edit_applied),
+    Operation::new("delete what was applied", "other controller", 6, delete_applied),
+    Operation::new("delete what was applied and create its own", "other controller", 4, replace_applied),
+    Operation::new("create an object of its own", "other controller", 4, create_foreign),
+    Operation::new("hold back what was applied from deletion", "other controller", 2, hold_applied),
+    Operation::new("delete a binding", "tenant", 3, delete_binding),
+    Operation::new("put a binding into another class", "tenant", 3, edit_binding),
+    Operation::new("list what nobody applied in a binding's status", "tenant", 2, edit_status),
+];
+
+pub(super) fn config_map() -> Arc<Kind> {
+    Kind::known("", "v1", "ConfigMap", "configmaps", true)
+}
+
+fn secret() -> Arc<Kind> {
+    Kind::known("", "v1", "Secret", "secrets", true)
+}
+
+fn account() -> Arc<Kind> {
+    Kind::known("", "v1", "ServiceAccount", "serviceaccounts", true)
+}
+
+/// Returns the kinds in the classes of the simulation.
+pub(super) fn pool_kinds() -> [Arc<Kind>; 3] {
+    [config_map(), secret(), account()]
+}
+
+/// Creates a class and a namespace that uses it, before the start.
+pub(super) fn begin(hand: &mut dyn Client) {
+    let mut random = Random::from_seed(1);
+    hand.create(&names::class(), &class("web", &mut random));
+    hand.create(&names::namespace(), &namespace("red", Some("web")));
+    hand.create(&names::namespace(), &namespace("green", None));
+}
+
+/// Returns some of a few resources, each with one of a few contents. Classes overlap, and updates change some of them.
+fn resources(random: &mut Random) -> Value {
+    let mut resources = Vec::new();
+    for name in ["a", "b", "c"] {
+        if random.below(2) == 0 {
+            let data = entries("value", &random.below(3).to_string(), random);
+            resources.push(json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": data,
+            }));
+        }
+    }
+    if random.below(2) == 0 {
+        let texts = entries("pin", &format!("{SECRET}-{}", random.below(3)), random);
+        resources.push(json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pin" }, "stringData": texts,
+        }));
+    }
+    if random.below(3) == 0 {
+        resources
+            .push(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "robot" } }));
+    }
+    resources.into()
+}
+
+/// Returns a value under a key, and sometimes a second key, which an update removes.
+fn entries(key: &str, value: &str, random: &mut Random) -> Value {
+    let mut entries = json!({ key: value });
+    if random.below(3) == 0 {
+        entries["extra"] = json!("1");
+    }
+    entries
+}
+
+fn class(name: &str, random: &mut Random) -> Value {
+    json!({ "metadata": { "name": name }, "spec": { "resources": resources(random) } })
+}
+
+fn namespace(name: &str, class: Option<&str>) -> Value {
+    let labels = class.map(|class| json!({ CLASS_LABEL: class }));
+    json!({ "metadata": { "name": name, "labels": labels } })
+}
+
+fn define_class(hand: &mut dyn Client, random: &mut Random) {
+    let name = random.pick(&CLASSES);
+    hand.create(&names::class(), &class(name, random));
+}
+
+fn update_class(hand: &mut dyn Client, random: &mut Random) {
+    if let Some(class) = hand.any(&names::class(), random) {
+        let target = reference(&names::class(), &class);
+        hand.merge(&target, &json!({ "spec": { "resources": resources(random) } }));
+    }
+}
+
+fn remove_class(hand: &mut dyn Client, random: &mut Random) {
+    if let Some(class) = hand.any(&names::class(), random) {
+        hand.delete(&reference(&names::class(), &class));
+    }
+}
+
+fn replace_class(hand: &mut dyn Client, random: &mut Random) {
+    if let Some(old) = hand.any(&names::class(), random) {
+        hand.delete(&reference(&names::class(), &old));
+        hand.create(&names::class(), &class(metadata(&old, "name"), random));
+    }
+}
+
+fn create_namespace(hand: &mut dyn Client, random: &mut Random) {
+    let wanted = (random.below(3) > 0).then(|| random.pick(&CLASSES));
+    hand.create(&names::namespace(), &namespace(random.pick(&NAMESPACES), wanted));
+}
+
+fn some_namespace(random: &mut Random) -> ObjectRef {
+    ObjectRef::cluster(&names::namespace(), random.pick(&NAMESPACES))
+}
+
+fn label_namespace(hand: &mut dyn Client, random: &mut Random) {
+    let (target, class) = (some_namespace(random), random.pick(&CLASSES));
+    hand.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
+}
+
+/// Makes a typing error in a label, or corrects it. The Events of repeated errors belong to one series.
+fn ask_in_vain(hand: &mut dyn Client, random: &mut Random) {
+    const NOWHERE: &str = "nowhere";
+    let target = ObjectRef::cluster(&names::namespace(), random.pick(&["red", "green"]));
+    let asks = hand.server().object(&target).is_some_and(|it| label(it, CLASS_LABEL) == Some(NOWHERE));
+    let class = if asks { Value::Null } else { json!(NOWHERE) };
+    hand.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
+}
+
+fn unlabel_namespace(hand: &mut dyn Client, random: &mut Random) {
+    hand.merge(&some_namespace(random), &json!({ "metadata": { "labels": { CLASS_LABEL: null } } }));
+}
+
+fn touch_namespace(hand: &mut dyn Client, random: &mut Random) {
+    let (target, value) = (some_namespace(random), random.below(1000).to_string());
+    hand.merge(&target, &json!({ "metadata": { "annotations": { "example.com/touched": value } } }));
+}
+
+fn delete_namespace(hand: &mut dyn Client, random: &mut Random) {
+    hand.delete(&some_namespace(random));
+}
+
+/// Returns a random existing object from the status of a binding.
+fn some_applied(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
+    let kind = random.pick(&[0, 0, 1, 2]);
+    let kind = &pool_kinds()[kind];
+    let object = hand.any(kind, random)?;
+    let ours = object["metadata"]["ownerReferences"][0]["kind"] == "NamespaceClassBinding"
+        || annotation(&object, names::ADOPTED_ANNOTATION).is_some();
+    ours.then(|| reference(kind, &object))
+}
+
+fn edit_applied(hand: &mut dyn Client, random: &mut Random) {
+    let Some(target) = some_applied(hand, random) else { return };
+    // The value is also valid base64, so that a Secret accepts it.
+    let theirs = "dGhlaXJz";
+    let patch = match (&*target.kind.kind, random.below(3)) {
+        ("ConfigMap", 0) => json!({ "data": { "value": theirs } }),
+        ("Secret", 0) => json!({ "data": { "pin": theirs } }),
+        ("ConfigMap" | "Secret", 1) => json!({ "data": { ADDED: theirs } }),
+        _ => json!({ "metadata": { "labels": { CLASS_LABEL: null } } }),
+    };
+    hand.merge(&target, &patch);
+}
+
+fn delete_applied(hand: &mut dyn Client, random: &mut Random) {
+    if let Some(target) = some_applied(hand, random) {
+        hand.delete(&target);
+    }
+}
+
+fn replace_applied(hand: &mut dyn Client, random: &mut Random) {
+    if let Some(target) = some_applied(hand, random) {
+        hand.delete(&target);
+        create(hand, &target, random);
+    }
+}
+
+fn create_foreign(hand: &mut dyn Client, random: &mut Random) {
+    let (namespace, name) = (random.pick(&NAMESPACES), random.pick(&["a", "b", "z"]));
+    create(hand, &ObjectRef::namespaced(&config_map(), namespace, name), random);
+}
+
+/// Creates an object with another controller as its owner, or without an owner.
+fn create(hand: &mut dyn Client, target: &ObjectRef, random: &mut Random) {
+    let owner = json!([{
+        "apiVersion": "v1", "kind": "Namespace", "name": target.namespace,
+        "uid": hand.server().object(&ObjectRef::cluster(&names::namespace(), target.namespace.as_deref().unwrap_or_default()))
+            .map_or("", |namespace| metadata(namespace, "uid")),
+        "controller": true,
+    }]);
+    let owners = if random.below(2) == 0 { owner } else { Value::Null };
+    let metadata = json!({ "namespace": target.namespace, "name": target.name, "ownerReferences": owners });
+    hand.create(&target.kind, &json!({ "metadata": metadata }));
+}
+
+fn hold_applied(hand: &mut dyn Client, random: &mut Random) {
+    if let Some(target) = some_applied(hand, random) {
+        hand.merge(&target, &json!({ "metadata": { "finalizers": ["example.com/hold"] } }));
+    }
+}
+
+fn delete_binding(hand: &mut dyn Client, random: &mut Random) {
+    if let Some(binding) = hand.any(&names::binding(), random) {
+        hand.delete(&reference(&names::binding(), &binding));
+    }
+}
+
+fn edit_binding(hand: &mut dyn Client, random: &mut Random) {
+    if let Some(binding) = hand.any(&names::binding(), random).filter(|binding| !is_deleting(binding)) {
+        let class = random.pick(&CLASSES);
+        hand.merge(&reference(&names::binding(), &binding), &json!({ "spec": { "className": class } }));
+    }
+}
+
+/// Edits the status of a binding: a client that may write everything in a namespace may do that.
+fn edit_status(hand: &mut dyn Client, random: &mut Random) {
+    let Some(binding) = hand.any(&names::binding(), random) else { return };
+    let listed = [names::namespace(), names::class(), names::binding(), config_map()];
+    let kind = &listed[usize::try_from(random.below(listed.len() as u64)).unwrap_or_default()];
+    let list = random.pick(&["appliedResources", "pendingResources"]);
+    let mut applied = binding["status"][list].clone();
+    let entry =
+        json!({ "apiVersion": kind.api_version(), "kind": kind.kind, "name": random.pick(&NAMESPACES) });
+    match applied.as_array_mut() {
+        Some(applied) => applied.push(entry),
+        None => applied = json!([entry]),
+    }
+    hand.merge_status(&reference(&names::binding(), &binding), &json!({ list: applied }));
+}

@@ -1,0 +1,161 @@
+//! The desired state of the cluster, computed from classes and labels only.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_apiserver::server::ApiServer;
+use lockstep_engine::object::{Kind, ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
+use lockstep_namespaceclass::names::{self, CLASS_LABEL};
+use lockstep_sim::history::reference;
+use serde_json::Value;
+
+use super::acts::{ADDED, pool_kinds};
+
+/// Returns the class of a namespace: the one that its label names, if it exists.
+pub(super) fn class_of(server: &ApiServer, namespace: &str) -> Option<Arc<Value>> {
+    let namespace = server.object(&ObjectRef::cluster(&names::namespace(), namespace))?;
+    if is_deleting(namespace) {
+        return None;
+    }
+    let class = label(namespace, CLASS_LABEL)?;
+    server.object(&ObjectRef::cluster(&names::class(), class)).map(Arc::clone)
+}
+
+/// Returns the resources that a class requires in a namespace, with their manifests.
+pub(super) fn wanted(class: &Value, namespace: &str) -> BTreeMap<ObjectRef, Value> {
+    let resources = class["spec"]["resources"].as_array().map_or(&[][..], Vec::as_slice);
+    let find = |resource: &Value| -> Option<Arc<Kind>> {
+        pool_kinds().into_iter().find(|kind| resource["kind"] == *kind.kind)
+    };
+    resources
+        .iter()
+        .filter_map(|resource| {
+            let kind = find(resource)?;
+            let name = metadata(resource, "name");
+            Some((ObjectRef::namespaced(&kind, namespace, name), resource.clone()))
+        })
+        .collect()
+}
+
+/// Returns whether an object matches a manifest of the simulation's classes: it has everything in the manifest, and nothing from
+/// an earlier manifest.
+pub(super) fn is_as_wanted(object: &Value, manifest: &Value) -> bool {
+    let entries = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    let mut wanted = entries(&manifest["data"]);
+    for (key, text) in entries(&manifest["stringData"]) {
+        wanted.insert(key, STANDARD.encode(text.as_str().unwrap_or_default()).into());
+    }
+    let mut found = entries(&object["data"]);
+    found.remove(ADDED);
+    found == wanted
+}
+
+pub(super) fn binding(server: &ApiServer, namespace: &str) -> Option<Arc<Value>> {
+    server.object(&ObjectRef::namespaced(&names::binding(), namespace, namespace)).map(Arc::clone)
+}
+
+/// Returns whether another owner controls an object.
+pub(super) fn is_foreign(object: &Value, binding_uid: &str) -> bool {
+    controller_uid(object).is_some_and(|uid| uid != binding_uid)
+}
+
+/// Returns whether a binding adopted an object without a controller.
+pub(super) fn is_adopted(object: &Value, binding_uid: &str) -> bool {
+    controller_uid(object).is_none() && annotation(object, names::ADOPTED_ANNOTATION) == Some(binding_uid)
+}
+
+/// Returns the differences between the cluster and its desired state.
+pub(super) fn differences(server: &ApiServer) -> Vec<String> {
+    let mut differences = Vec::new();
+    for namespace in server.objects(&names::namespace()) {
+        let name = metadata(&namespace, "name");
+        match class_of(server, name) {
+            _ if is_deleting(&namespace) => {
+                differences.push(format!("namespace {name} still is being deleted"));
+            }
+            Some(class) => bound(server, name, &class, &mut differences),
+            None if binding(server, name).is_some() => {
+                differences.push(format!("namespace {name} is in no class and has a binding"));
+            }
+            None => {}
+        }
+        // Only a label with the name of a missing class is a problem.
+        let is_problem = label(&namespace, CLASS_LABEL).is_some() && class_of(server, name).is_none();
+        let said = annotation(&namespace, names::PROBLEM_ANNOTATION);
+        if said.is_some() != is_problem && !is_deleting(&namespace) {
+            differences.push(format!("namespace {name} says what keeps it from its class: {said:?}"));
+        }
+    }
+    for kind in pool_kinds() {
+        for object in server.objects(&kind) {
+            let namespace = binding(server, metadata(&object, "namespace"));
+            let is_adopted = namespace.is_some_and(|it| is_adopted(&object, metadata(&it, "uid")));
+            if owner_kind(&object) == "NamespaceClassBinding" || is_adopted {
+                stray(server, &reference(&kind, &object), &object, &mut differences);
+            }
+        }
+    }
+    differences
+}
+
+fn owner_kind(object: &Value) -> &str {
+    object["metadata"]["ownerReferences"][0]["kind"].as_str().unwrap_or_default()
+}
+
+/// Checks a namespace that should be in a class.
+fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut Vec<String>) {
+    let class_name = metadata(class, "name");
+    let Some(binding) = binding(server, namespace) else {
+        return differences
+            .push(format!("namespace {namespace} should be in class {class_name}, and has no binding"));
+    };
+    if binding["spec"]["className"] != class_name {
+        differences.push(format!("the binding of {namespace} does not name class {class_name}"));
+    }
+    let uid = metadata(&binding, "uid");
+    let mut free = true;
+    for (target, manifest) in wanted(class, namespace) {
+        match server.object(&target) {
+            None => differences.push(format!("{target} of class {class_name} is missing")),
+            Some(object) if is_foreign(object, uid) => free = false,
+            Some(object) if controller_uid(object) != Some(uid) && !is_adopted(object, uid) => {
+                differences.push(format!("{target} of class {class_name} does not belong to the binding"));
+            }
+            Some(object) if !is_as_wanted(object, &manifest) => {
+                differences.push(format!("{target} is not as class {class_name} wants it"));
+            }
+            Some(_) => {}
+        }
+    }
+    let ready =
+        binding["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "Ready");
+    let is_ready = ready.is_some_and(|ready| ready["status"] == "True");
+    if is_ready != free {
+        let said =
+            ready.map(|ready| format!("{}: {}", ready["reason"], ready["message"])).unwrap_or_default();
+        differences.push(format!("the binding of {namespace} should be Ready={free}, it says {said}"));
+    }
+    let status = &binding["status"];
+    if status["observedClassGeneration"] != class["metadata"]["generation"]
+        || status["observedClassUid"] != class["metadata"]["uid"]
+    {
+        differences.push(format!("the binding of {namespace} does not tell of the class as it is"));
+    }
+}
+
+/// Checks that an object owned by a binding is wanted.
+fn stray(server: &ApiServer, target: &ObjectRef, object: &Value, differences: &mut Vec<String>) {
+    let namespace = target.namespace.as_deref().unwrap_or_default();
+    let owner = binding(server, namespace);
+    let owned = owner.is_some_and(|binding| {
+        let uid = metadata(&binding, "uid");
+        controller_uid(object) == Some(uid) || is_adopted(object, uid)
+    });
+    let class = class_of(server, namespace);
+    let is_wanted = class.is_some_and(|class| wanted(&class, namespace).contains_key(target));
+    if !owned || !is_wanted {
+        differences.push(format!("{target} was left behind"));
+    }
+}

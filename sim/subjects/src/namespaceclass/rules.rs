@@ -1,0 +1,386 @@
+//! What the operator may and may not do, checked at every step.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lockstep_apiserver::server::ApiServer;
+use lockstep_engine::action::Action;
+use lockstep_engine::object::{Kind, ObjectRef, annotation, controller_uid, metadata};
+use lockstep_namespaceclass::names;
+use lockstep_sim::cluster::{Author, Change, What};
+use lockstep_sim::history::{History, MINUTE};
+use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
+use serde_json::Value;
+
+use super::desired::{class_of, is_as_wanted, wanted};
+
+pub(super) const INVARIANTS: &[Invariant] = &[
+    Invariant {
+        name: "pruning_keeps_what_is_desired",
+        sentence: "What the class of a binding wants is not removed, unless the pass has read the class and it did not want it then.",
+        holds: pruning_keeps_what_is_desired,
+    },
+    Invariant {
+        name: "a_wanted_binding_stays",
+        sentence: "The binding of a namespace that has been in an existing class for a minute is not removed.",
+        holds: a_wanted_binding_stays,
+    },
+    Invariant {
+        name: "adopted_objects_are_kept",
+        sentence: "What someone else created is not deleted, nor given an owner whose end would delete it, unless it came up while it was being applied.",
+        holds: adopted_objects_are_kept,
+    },
+    Invariant {
+        name: "created_resources_are_listed_first",
+        sentence: "Nothing is created that the binding's status does not list already, so that no crash leaves an orphan.",
+        holds: created_resources_are_listed_first,
+    },
+    Invariant {
+        name: "applied_means_existed",
+        sentence: "A binding's status comes to list as applied only what has existed.",
+        holds: applied_means_existed,
+    },
+    Invariant {
+        name: "ready_means_applied",
+        sentence: "Ready is true only if every resource of the observed class was in the namespace, as it should be, by all that the process was told.",
+        holds: ready_means_applied,
+    },
+    Invariant {
+        name: "a_namespace_that_goes_is_left_in_peace",
+        sentence: "Nothing is asked for in a namespace that the process knows to be deleted.",
+        holds: a_namespace_that_goes_is_left_in_peace,
+    },
+];
+
+/// Checks that the operator changes only its permitted objects: its bindings, the resources that they own, its Events, and the
+/// status of its kinds.
+pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History) -> Result<(), String> {
+    let Change { object, old, new, .. } = change;
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    let only_status = |old: &Value, new: &Value| {
+        old["spec"] == new["spec"]
+            && old["metadata"]["labels"] == new["metadata"]["labels"]
+            && old["data"] == new["data"]
+    };
+    let refuse = |why: &str| Err(format!("{object}: {why}"));
+    match (&*object.kind.kind, old.as_deref(), new.as_deref()) {
+        ("Event", None, _) => Ok(()),
+        ("Event", Some(old), Some(_))
+            if old["reportingComponent"] == lockstep_crds::namespaceclass::CONTROLLER =>
+        {
+            Ok(())
+        }
+        ("Event", ..) => refuse("an event of somebody else was changed"),
+        ("NamespaceClass", Some(old), Some(new)) if only_status(old, new) => Ok(()),
+        ("Namespace", Some(old), Some(new)) if without_problem(old) == without_problem(new) => Ok(()),
+        ("NamespaceClassBinding", old, new) => match (old, new) {
+            (Some(old), Some(new)) if only_status(old, new) && !is_deletion(change) => Ok(()),
+            (None, Some(new)) if names_namespace(new, namespace) => Ok(()),
+            (Some(old), _) if names_namespace(old, namespace) => Ok(()),
+            _ => refuse("a binding that is not its own was changed"),
+        },
+        ("ConfigMap" | "Secret" | "ServiceAccount", old, new) => {
+            let Some(new) = new.filter(|_| !is_deletion(change)) else {
+                let owned = old.is_some_and(|old| is_owned(old, namespace, history));
+                return if owned { Ok(()) } else { refuse("it was deleted and no binding owned it") };
+            };
+            let is_ours = |object: &Value| {
+                is_owned(object, namespace, history) || is_adopted(object, namespace, history)
+            };
+            // An adopted object is released without other changes.
+            let is_released = || old.is_some_and(|old| is_ours(old) && old["data"] == new["data"]);
+            if !is_ours(new) && !is_released() {
+                return refuse("it was written and no binding owns it");
+            }
+            match old {
+                Some(old) if controller_uid(old).is_some() && !is_owned(old, namespace, history) => {
+                    refuse("it was taken from another owner")
+                }
+                _ => Ok(()),
+            }
+        }
+        _ => refuse("the operator has no business with it"),
+    }
+}
+
+/// Returns a namespace without the description of its problem and without the fields that every write changes.
+fn without_problem(namespace: &Value) -> Value {
+    let mut rest = namespace.clone();
+    let Some(metadata) = rest["metadata"].as_object_mut() else { return rest };
+    for field in ["managedFields", "resourceVersion"] {
+        metadata.remove(field);
+    }
+    let mut annotations = metadata.remove("annotations").unwrap_or_default();
+    annotations.as_object_mut().map(|annotations| annotations.remove(names::PROBLEM_ANNOTATION));
+    if annotations.as_object().is_some_and(|annotations| !annotations.is_empty()) {
+        metadata.insert("annotations".to_owned(), annotations);
+    }
+    rest
+}
+
+fn names_namespace(binding: &Value, namespace: &str) -> bool {
+    let owner = &binding["metadata"]["ownerReferences"][0];
+    owner["kind"] == "Namespace" && owner["name"] == namespace
+}
+
+/// Returns whether a current or earlier binding of the namespace controls an object.
+fn is_owned(object: &Value, namespace: &str, history: &History) -> bool {
+    let Some(uid) = controller_uid(object) else { return false };
+    let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
+    let mut bindings = history.versions(&binding).iter().filter_map(|version| version.object.as_ref());
+    bindings.any(|binding| metadata(binding, "uid") == uid)
+}
+
+/// Returns whether a current or earlier binding of the namespace adopted an object without an owner.
+fn is_adopted(object: &Value, namespace: &str, history: &History) -> bool {
+    let Some(uid) = annotation(object, names::ADOPTED_ANNOTATION) else { return false };
+    let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
+    let mut bindings = history.versions(&binding).iter().filter_map(|version| version.object.as_ref());
+    controller_uid(object).is_none() && bindings.any(|binding| metadata(binding, "uid") == uid)
+}
+
+fn change_of_process<'a>(moment: &'a Moment<'_>) -> Option<(usize, &'a Change, &'a str)> {
+    match &moment.entry.what {
+        What::Changed(change) => match (change.by, change.object.namespace.as_deref()) {
+            (Author::Process(process), Some(namespace)) => Some((process, change, namespace)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn pruning_keeps_what_is_desired(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    if !is_deletion(change) || !matches!(&*change.object.kind.kind, "ConfigMap" | "Secret" | "ServiceAccount")
+    {
+        return Ok(());
+    }
+    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
+    let Some(class) = class_worked_for(moment, process, &binding) else { return Ok(()) };
+    let wants = |class: &Value| wanted(class, namespace).contains_key(&change.object);
+    if !moment.server.object(&class).is_some_and(|class| wants(class)) {
+        return Ok(());
+    }
+    // A change between the read and the removal is acceptable, but a read of an earlier pass proves nothing. Passes over other
+    // bindings read the same class, so the first read during this pass is assumed to be its own.
+    let began = life.ended.get(&("binding".to_owned(), binding)).copied().unwrap_or_default();
+    let mut reads = life.reads.get(&class).into_iter().flatten().copied();
+    let read = reads.find(|read| *read >= began);
+    let was_unwanted = read.is_some_and(|read| {
+        let versions = moment.history.versions(&class);
+        let since = versions.iter().rposition(|version| version.at < read);
+        let not_known = since.is_none() && !versions.is_empty();
+        let versions = &versions[since.unwrap_or(0)..];
+        not_known || versions.iter().any(|version| !version.object.as_deref().is_some_and(wants))
+    });
+    if was_unwanted { Ok(()) } else { Err(format!("{} was removed, and {class} wants it", change.object)) }
+}
+
+/// Returns the class of a binding, if the process has written the binding's status since the class was set. Before that, the
+/// process may still work for another class without knowing of the change.
+fn class_worked_for(moment: &Moment<'_>, process: usize, binding: &ObjectRef) -> Option<ObjectRef> {
+    let names_class = |object: &Value| object["spec"]["className"].as_str().map(str::to_owned);
+    let class = names_class(moment.server.object(binding)?)?;
+    let versions = moment.history.versions(binding).iter().rev();
+    let same = versions.take_while(|version| {
+        version.object.as_deref().and_then(names_class).as_deref() == Some(class.as_str())
+    });
+    // The oldest of them may be the write that set the class.
+    let same: Vec<_> = same.collect();
+    let (_, since) = same.split_last()?;
+    let fenced = since.iter().any(|version| version.by == Author::Process(process));
+    fenced.then(|| ObjectRef::cluster(&names::class(), &class))
+}
+
+fn a_wanted_binding_stays(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    if change.object.kind != names::binding() || !is_deletion(change) {
+        return Ok(());
+    }
+    let Some(class) = class_of(moment.server, namespace) else { return Ok(()) };
+    let class = ObjectRef::cluster(&names::class(), metadata(&class, "name"));
+    let recent = [ObjectRef::cluster(&names::namespace(), namespace), class.clone()].iter().any(|object| {
+        let last = moment.history.versions(object).last();
+        // Writes of a class's status count as changes of the class here.
+        last.is_some_and(|version| version.at + MINUTE > moment.entry.at)
+    });
+    if recent {
+        Ok(())
+    } else {
+        Err(format!("{} was removed, and the namespace is in {class}", change.object))
+    }
+}
+
+/// Checks that adopted objects are kept: no class in the simulation requests their deletion.
+fn adopted_objects_are_kept(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    let Some(old) = change.old.as_deref() else { return Ok(()) };
+    if !matches!(&*change.object.kind.kind, "ConfigMap" | "Secret" | "ServiceAccount") {
+        return Ok(());
+    }
+    let is_same = |object: &Value| metadata(object, "uid") == metadata(old, "uid");
+    let mut versions = moment.history.versions(&change.object).iter();
+    let first = versions.find(|version| version.object.as_deref().is_some_and(is_same));
+    let Some(first) = first.filter(|first| matches!(first.by, Author::Client(_))) else { return Ok(()) };
+    // It may have been created between the read, which did not find it, and the apply. The operator corrects that, unless it
+    // crashes in between.
+    if first.at + MINUTE > moment.entry.at || is_owned(old, namespace, moment.history) {
+        return Ok(());
+    }
+    if is_deletion(change) {
+        return Err(format!("{} was deleted, and a user had created it", change.object));
+    }
+    match change.new.as_deref() {
+        Some(new) if is_owned(new, namespace, moment.history) => {
+            Err(format!("{} would go with its binding, and a user had created it", change.object))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn created_resources_are_listed_first(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    if change.old.is_some() || !matches!(&*change.object.kind.kind, "ConfigMap" | "Secret" | "ServiceAccount")
+    {
+        return Ok(());
+    }
+    let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
+    let owner = change.new.as_deref().and_then(controller_uid);
+    // When a binding is removed, so is everything that it owns, listed or not.
+    let Some(binding) =
+        moment.server.object(&binding).filter(|binding| owner == Some(metadata(binding, "uid")))
+    else {
+        return Ok(());
+    };
+    if listed(binding).any(|listed| listed == (&*change.object.kind.kind, &*change.object.name)) {
+        return Ok(());
+    }
+    Err(format!("{} was created before it was listed", change.object))
+}
+
+/// Returns the kind and name of everything that a binding's status lists.
+fn listed(binding: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let status = &binding["status"];
+    entries(&status["appliedResources"]).chain(entries(&status["pendingResources"]))
+}
+
+fn entries(list: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let entries = list.as_array().into_iter().flatten();
+    entries.filter_map(|entry| Some((entry["kind"].as_str()?, entry["name"].as_str()?)))
+}
+
+fn applied_means_existed(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    let Some(binding) = change.new.as_deref().filter(|_| change.object.kind == names::binding()) else {
+        return Ok(());
+    };
+    // Clients that may write a status may list any object, as applied or as pending.
+    let by_users = moment.history.versions(&change.object).iter();
+    let by_users = by_users.filter(|version| matches!(version.by, Author::Client(_)));
+    let said: BTreeSet<(&str, &str)> =
+        by_users.filter_map(|version| version.object.as_deref()).flat_map(listed).collect();
+    let kinds = [content_kind("ConfigMap"), content_kind("Secret"), content_kind("ServiceAccount")];
+    for (kind, name) in entries(&binding["status"]["appliedResources"]) {
+        let Some(known) = kinds.iter().find(|known| known.kind == kind) else { continue };
+        let target = ObjectRef::namespaced(known, namespace, name);
+        let existed = moment.server.object(&target).is_some()
+            || moment.history.versions(&target).iter().any(|version| version.object.is_some());
+        if !existed && !said.contains(&(kind, name)) {
+            return Err(format!("{} lists {target} as applied, which has never existed", change.object));
+        }
+    }
+    Ok(())
+}
+
+fn content_kind(kind: &str) -> Arc<Kind> {
+    Kind::known("", "v1", kind, &format!("{}s", kind.to_lowercase()), true)
+}
+
+fn is_ready(binding: &Value) -> bool {
+    let conditions = binding["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    let Some(binding) = change.new.as_deref().filter(|_| change.object.kind == names::binding()) else {
+        return Ok(());
+    };
+    let claim = |binding: &Value| {
+        let status = &binding["status"];
+        (is_ready(binding), status["observedClassUid"].clone(), status["observedClassGeneration"].clone())
+    };
+    let old = change.old.as_deref().map(claim);
+    if !is_ready(binding) || old == Some(claim(binding)) {
+        return Ok(());
+    }
+    let (_, uid, generation) = claim(binding);
+    let name = binding["status"]["observedClassName"].as_str().unwrap_or_default();
+    let versions = moment.history.versions(&ObjectRef::cluster(&names::class(), name));
+    let observed = versions.iter().find(|version| {
+        version.object.as_ref().is_some_and(|class| {
+            class["metadata"]["uid"] == uid && class["metadata"]["generation"] == generation
+        })
+    });
+    // If a class existed before the run began, its first version counts.
+    let (since, class) = match observed {
+        Some(version) => (version.at, version.object.clone()),
+        None => (
+            std::time::Duration::ZERO,
+            moment.server.object(&ObjectRef::cluster(&names::class(), name)).cloned(),
+        ),
+    };
+    let Some(class) = class.filter(|class| class["metadata"]["uid"] == uid) else { return Ok(()) };
+    if class["metadata"]["generation"] != generation {
+        return Ok(());
+    }
+    for (target, manifest) in wanted(&class, namespace) {
+        let versions = moment.history.versions(&target);
+        // The state at the time of the class change counts as much as later ones.
+        let from = versions.iter().rposition(|version| version.at <= since).unwrap_or(0);
+        let was_there = versions[from..]
+            .iter()
+            .any(|version| version.object.as_ref().is_some_and(|object| is_as_wanted(object, &manifest)));
+        // An object that the process received may have been removed since. The process can't know that before the watch event
+        // arrives, and ignores events that arrive during a pass.
+        let life = moment.history.life(process);
+        let told = life.and_then(|life| life.told.get(&target));
+        let before = life.and_then(|life| life.told_before.get(&target));
+        let before = before.filter(|(until, _)| *until + MINUTE > moment.entry.at).map(|(_, told)| told);
+        let told = told.into_iter().chain(before).any(|told| {
+            let version = &told["metadata"]["resourceVersion"];
+            versions.iter().filter_map(|known| known.object.as_ref()).any(|object| {
+                object["metadata"]["resourceVersion"] == *version && is_as_wanted(object, &manifest)
+            })
+        });
+        if !was_there && !told {
+            return Err(format!(
+                "{} says Ready, and {target} never was as class {name} wants it",
+                change.object
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn a_namespace_that_goes_is_left_in_peace(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
+    let Some(life) = moment.history.life(*process) else { return Ok(()) };
+    let writes = step
+        .requests
+        .iter()
+        .filter(|request| matches!(request.action, Action::Apply { .. } | Action::Delete { .. }));
+    for request in writes {
+        let Some(target) = request.action.target() else { continue };
+        let Some(namespace) = target.namespace.as_deref() else { continue };
+        let known = life.told.get(&ObjectRef::cluster(&names::namespace(), namespace));
+        if known.is_some_and(|namespace| lockstep_engine::object::is_deleting(namespace)) {
+            return Err(format!(
+                "{} of {target}, though its namespace is being deleted",
+                request.action.name()
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Tests the HyperFleet Sentinel with a fleet in both dialects, a broker, and adapters that answer events with reports.
+
+use std::time::Duration;
+
+use lockstep_apiserver::server::ApiServer;
+use lockstep_engine::backoff::Backoff;
+use lockstep_engine::machine::Machine;
+use lockstep_sentinel::{Sentinel as Operator, Settings};
+use lockstep_sim::cluster::{Change, ExternalSystems};
+use lockstep_sim::history::History;
+use lockstep_sim::invariant::Invariant;
+use lockstep_sim::subject::{Checker, Client, Operation, SystemUnderTest, World};
+use serde_json::json;
+
+mod acts;
+mod desired;
+mod external;
+mod listing;
+mod oracle;
+mod outage_checker;
+mod publish_checker;
+mod record;
+
+use external::Beyond;
+
+/// The namespace of all objects.
+const NAMESPACE: &str = "hyperfleet-system";
+/// The SentinelConfig.
+const CONFIG: &str = "cluster-sentinel-us-east";
+
+/// The Sentinel as a system under test.
+#[derive(Debug, Clone, Copy)]
+pub struct Sentinel;
+
+impl SystemUnderTest for Sentinel {
+    fn name(&self) -> &'static str {
+        lockstep_crds::sentinel::CONTROLLER
+    }
+
+    fn machine(&self, seed: u64) -> Box<dyn Machine> {
+        let (namespace, config) = (NAMESPACE.to_owned(), CONFIG.to_owned());
+        Box::new(Operator::new(Settings { namespace, config, tells_decisions: false, traces: false, seed }))
+    }
+
+    fn actions(&self) -> &'static [&'static str] {
+        &["get", "patch_status", "fetch", "connect", "publish"]
+    }
+
+    fn prepare(&self, hand: &mut dyn Client) {
+        let sets = lockstep_crds::all();
+        for crd in sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds) {
+            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            let crd = serde_json::to_value(crd).unwrap_or_default();
+            hand.send(http::Method::POST, path, "application/json", &crd);
+        }
+        let namespace = json!({ "metadata": { "name": NAMESPACE } });
+        hand.send(http::Method::POST, "/api/v1/namespaces", "application/json", &namespace);
+        acts::restore(hand);
+    }
+
+    fn acts(&self) -> &'static [Operation] {
+        acts::ACTS
+    }
+
+    fn invariants(&self) -> &'static [Invariant] {
+        &[]
+    }
+
+    /// Permits only changes to the status of its own configuration.
+    fn may_change(&self, change: &Change, _: &ApiServer, _: &History) -> Result<(), String> {
+        let spec = |object: &Option<_>| {
+            object.as_ref().map(|object: &std::sync::Arc<serde_json::Value>| object["spec"].clone())
+        };
+        let is_own = change.object.kind.kind == "SentinelConfig" && change.object.name == CONFIG;
+        if is_own && change.old.is_some() && spec(&change.old) == spec(&change.new) {
+            return Ok(());
+        }
+        Err(format!("{} is not the Sentinel's to change", change.object))
+    }
+
+    /// It has no keys that back off.
+    fn backoffs(&self) -> &'static [Backoff] {
+        &[]
+    }
+
+    /// A connection that failed repeatedly is retried after half a minute, and so is the read of a Secret. A status follows after
+    /// that. A write that was forbidden is retried after ten minutes.
+    fn bound(&self) -> Duration {
+        Duration::from_mins(12)
+    }
+
+    fn calm(&self, hand: &mut dyn Client) {
+        acts::restore(hand);
+        if let Some(beyond) = acts::beyond(hand) {
+            beyond.0.heal(beyond.1);
+        }
+    }
+
+    fn differences(&self, world: &World<'_>) -> Vec<String> {
+        desired::differences(world)
+    }
+
+    fn outside(&self) -> Option<Box<dyn ExternalSystems>> {
+        Some(Box::new(Beyond::new()))
+    }
+
+    fn witness(&self) -> Option<Box<dyn Checker>> {
+        Some(Box::<publish_checker::PublishChecker>::default())
+    }
+
+    /// A cycle starts every five seconds.
+    fn stormy(&self) -> Duration {
+        Duration::from_mins(15)
+    }
+
+    fn comes_to_rest(&self) -> bool {
+        false
+    }
+}

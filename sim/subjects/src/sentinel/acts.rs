@@ -1,0 +1,251 @@
+//! The operations of users, adapters and the network.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use lockstep_engine::object::{Kind, ObjectRef};
+use lockstep_engine::random::Random;
+use lockstep_external::hyperfleet::Dialect;
+use lockstep_external::hyperfleet::damage::Damage;
+use lockstep_sentinel::load;
+use lockstep_sim::subject::{Client, Operation};
+use serde_json::{Value, json};
+
+use super::external::{Beyond, HOSTS};
+use super::{CONFIG, NAMESPACE};
+
+/// The initial password of the broker.
+pub(super) const PASSWORD: &str = "tops3cret-1";
+
+pub(super) const ACTS: &[Operation] = &[
+    Operation::new("create resources", "user", 8, create),
+    Operation::new("remove resources", "user", 4, remove),
+    Operation::new("move a resource to another shard", "user", 4, relabel),
+    Operation::new("report on resources", "adapter", 10, report),
+    Operation::new("answers of the API get damaged", "network", 10, damage),
+    Operation::new("pages of the API can't be read for a while", "fleet", 8, spoil),
+    Operation::new("resources get large specifications", "user", 5, enlarge),
+    Operation::new("the broker goes down for a while", "broker", 5, go_down),
+    Operation::new("the connection breaks between events", "broker", 6, break_soon),
+    Operation::new("the connection breaks while nothing is sent", "broker", 4, break_now),
+    Operation::new("the broker refuses events", "broker", 6, refuse),
+    Operation::new("the broker takes nothing for a while", "broker", 3, take_nothing),
+    Operation::new("change the configuration", "user", 8, configure),
+    Operation::new("change the host of the API", "user", 6, redirect),
+    Operation::new("break the configuration", "user", 4, misconfigure),
+    Operation::new("remove the configuration and create it anew", "user", 3, replace),
+    Operation::new("change the password of the broker", "user", 3, change_password),
+    Operation::new("remove the Secret", "user", 2, remove_secret),
+    Operation::new("put everything right", "user", 6, put_right),
+];
+
+/// Returns the systems outside Kubernetes and their time.
+pub(super) fn beyond(hand: &mut dyn Client) -> Option<(&mut Beyond, Timestamp)> {
+    let (outside, now) = hand.outside()?;
+    let outside: &mut dyn Any = outside;
+    Some((outside.downcast_mut::<Beyond>()?, now))
+}
+
+fn secret() -> ObjectRef {
+    let kind = Kind::known("", "v1", "Secret", "secrets", true);
+    ObjectRef::namespaced(&kind, NAMESPACE, "rabbitmq")
+}
+
+fn config() -> ObjectRef {
+    ObjectRef::namespaced(&load::kind(), NAMESPACE, CONFIG)
+}
+
+fn good_spec() -> Value {
+    json!({
+        "resourceType": "clusters",
+        "backoffNotReady": "10s",
+        "backoffReady": "30m",
+        "pollInterval": "5s",
+        "shardSelector": { "matchLabels": { "region": "us-east" } },
+        "hyperfleetAPI": { "url": HOSTS[1].url, "timeout": "10s", "dialect": "search" },
+        "broker": { "type": "rabbitmq", "topic": "events", "urlSecretRef": { "name": "rabbitmq", "key": "url" } },
+    })
+}
+
+fn url_with(password: &str) -> Value {
+    json!({ "url": STANDARD.encode(format!("amqp://sentinel:{password}@rabbitmq:5672/")) })
+}
+
+/// Restores the configuration and the Secret to their correct state.
+pub(super) fn restore(hand: &mut dyn Client) {
+    let kind = Arc::clone(&secret().kind);
+    let object =
+        json!({ "metadata": { "namespace": NAMESPACE, "name": "rabbitmq" }, "data": url_with(PASSWORD) });
+    hand.create(&kind, &object);
+    hand.merge(&secret(), &json!({ "data": url_with(PASSWORD) }));
+    let object = json!({ "metadata": { "namespace": NAMESPACE, "name": CONFIG }, "spec": good_spec() });
+    hand.create(&load::kind(), &object);
+    hand.merge(&config(), &json!({ "spec": good_spec() }));
+}
+
+fn create(hand: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    for _ in 0..=random.below(40) {
+        beyond.create(random.pick(&["us-east", "us-east", "eu-west"]), now);
+    }
+}
+
+fn remove(hand: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, _)) = beyond(hand) else { return };
+    for _ in 0..=random.below(20) {
+        if let Some(id) = beyond.any(random).filter(|_| beyond.resources().len() > 50) {
+            beyond.remove(&id);
+        }
+    }
+}
+
+fn relabel(hand: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    if let Some(id) = beyond.any(random) {
+        beyond.label(&id, random.pick(&["us-east", "eu-west"]), now);
+    }
+}
+
+fn report(hand: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    for _ in 0..=random.below(10) {
+        if let Some(id) = beyond.any(random) {
+            beyond.report(&id, random.below(2) == 0, now);
+        }
+    }
+}
+
+fn damage(hand: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, _)) = beyond(hand) else { return };
+    let item = usize::try_from(random.below(100)).unwrap_or(0);
+    let damage = random.pick(&[
+        Damage::Html,
+        Damage::EmptyBody,
+        Damage::TruncatedJson,
+        Damage::WrongTimeFormat { item },
+        Damage::MissingId { item },
+        Damage::ItemNotAnObject { item },
+        Damage::NullStatus { item },
+        Damage::ServerError(500),
+        Damage::ServerError(503),
+        Damage::Throttled { retry_after: 3 },
+        Damage::Throttled { retry_after: 0 },
+    ]);
+    for _ in 0..=random.below(6) {
+        beyond.damage.push_back(damage);
+    }
+}
+
+/// Makes the first page, the last page or any page unreadable, and perhaps some pages after it.
+fn spoil(hand: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    let ids: Vec<String> = beyond.resources().map(|resource| resource.id.clone()).collect();
+    let anywhere = random.below(ids.len() as u64);
+    let first = random.pick(&[0, anywhere, anywhere, ids.len().saturating_sub(1) as u64]);
+    let rows = random.pick(&[1, 1, 20, 40, 60]);
+    let spoilt = ids.into_iter().skip(usize::try_from(first).unwrap_or(0)).take(rows).collect();
+    let lasts = Duration::from_secs(1 + random.below(60));
+    beyond.unreadable = (spoilt, now.saturating_add(lasts).unwrap_or(now));
+}
+
+/// Enlarges consecutive resources, so that pages get too large. Sometimes one of them can't be read at all.
+fn enlarge(hand: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    let first = usize::try_from(random.below(beyond.resources().len() as u64)).unwrap_or(0);
+    let is_huge = random.below(4) == 0;
+    let rows = if is_huge { 1 } else { random.pick(&[1, 2, 3, 3]) };
+    let ids = beyond.resources().skip(first).take(rows).map(|resource| resource.id.clone()).collect();
+    beyond.enlarge(ids, is_huge, now);
+}
+
+fn go_down(hand: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    let lasts = Duration::from_secs(1 + random.below(120));
+    beyond.broker.down_until = now.saturating_add(lasts).unwrap_or(now);
+    beyond.cut();
+}
+
+fn break_soon(hand: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, _)) = beyond(hand) else { return };
+    beyond.broker.breaks_after = Some(random.below(60));
+}
+
+fn break_now(hand: &mut dyn Client, _: &mut Random) {
+    if let Some((beyond, _)) = beyond(hand) {
+        beyond.cut();
+    }
+}
+
+fn refuse(hand: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, _)) = beyond(hand) else { return };
+    beyond.broker.nacks = 1 + random.below(80);
+}
+
+fn redirect(hand: &mut dyn Client, random: &mut Random) {
+    let host = random.pick(&[&HOSTS[0], &HOSTS[0], &HOSTS[1], &HOSTS[2], &HOSTS[3], &HOSTS[4], &HOSTS[4]]);
+    let dialect = if host.dialect == Dialect::Released { "search" } else { "labels" };
+    // Some configurations have the wrong dialect.
+    let dialect = if random.below(4) == 0 { random.pick(&["labels", "search"]) } else { dialect };
+    hand.merge(&config(), &json!({ "spec": { "hyperfleetAPI": { "url": host.url, "dialect": dialect } } }));
+}
+
+/// Simulates a user that may connect but not write: the connection breaks at each event.
+fn take_nothing(hand: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, now)) = beyond(hand) else { return };
+    let lasts = Duration::from_secs(30 + random.below(180));
+    beyond.broker.takes_nothing_until = now.saturating_add(lasts).unwrap_or(now);
+}
+
+fn configure(hand: &mut dyn Client, random: &mut Random) {
+    let region = random.pick(&["us-east", "us-east", "eu-west"]);
+    let spec = match random.below(3) {
+        0 => json!({ "shardSelector": { "matchLabels": { "region": region } } }),
+        1 => json!({ "backoffNotReady": random.pick(&["5s", "10s", "15s", "1m"]) }),
+        _ => {
+            json!({ "pollInterval": random.pick(&["2s", "5s", "8s"]), "broker": { "exchange": random.pick(&["x", "y"]) } })
+        }
+    };
+    hand.merge(&config(), &json!({ "spec": spec }));
+}
+
+/// Sets an invalid configuration that the API server accepts.
+fn misconfigure(hand: &mut dyn Client, random: &mut Random) {
+    let spec = match random.below(3) {
+        0 => json!({ "hyperfleetAPI": { "url": "http://" } }),
+        1 => json!({ "broker": { "urlSecretRef": { "name": "another" } } }),
+        _ => json!({ "hyperfleetAPI": { "url": "http://nowhere" } }),
+    };
+    hand.merge(&config(), &json!({ "spec": spec }));
+}
+
+fn replace(hand: &mut dyn Client, random: &mut Random) {
+    hand.delete(&config());
+    if random.below(3) > 0 {
+        restore(hand);
+    }
+}
+
+fn change_password(hand: &mut dyn Client, random: &mut Random) {
+    let password = format!("tops3cret-{}", 2 + random.below(8));
+    let Some((beyond, _)) = beyond(hand) else { return };
+    beyond.broker.password.clone_from(&password);
+    beyond.cut();
+    if random.below(2) == 0 {
+        hand.merge(&secret(), &json!({ "data": url_with(&password) }));
+    }
+}
+
+fn remove_secret(hand: &mut dyn Client, _: &mut Random) {
+    hand.delete(&secret());
+}
+
+fn put_right(hand: &mut dyn Client, _: &mut Random) {
+    restore(hand);
+    if let Some((beyond, now)) = beyond(hand) {
+        beyond.heal(now);
+    }
+}

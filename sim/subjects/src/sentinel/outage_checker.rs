@@ -1,0 +1,183 @@
+//! Checks that failures of the broker and the fleet are reported, and that failing systems are not overloaded.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use lockstep_engine::action::{Action, ActionId, Class, Outcome, Success};
+use lockstep_engine::machine::{Event, Step};
+use lockstep_engine::time::{Monotonic, Now};
+use lockstep_sentinel::metrics;
+use lockstep_sim::subject::Testimony;
+use serde_json::Value;
+
+use super::oracle::size_of;
+use super::publish_checker::measured;
+use super::record::Record;
+
+/// Maximum number of failed or lost connections within that period while no event is confirmed. Half a second, doubled each time,
+/// makes seven.
+const LOSSES_MAX: usize = 10;
+const LOSSES_WITHIN: Duration = Duration::from_mins(1);
+
+/// The failures that one process must know.
+#[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
+pub(super) struct Troubles {
+    asked: BTreeMap<ActionId, Asked>,
+    object: Option<(String, Value)>,
+    /// Whether the last attempt to connect, or to read the connection's Secret, has failed.
+    is_cut_off: bool,
+    /// Whether the last cycle skipped pages, and no page was read since.
+    is_blind: bool,
+    /// The pages that failed in this cycle and were not read since.
+    missing: BTreeSet<String>,
+    /// Whether some items of the last cycle could not be parsed, and how many of this cycle.
+    is_spoilt: bool,
+    spoilt: u64,
+    record: Record,
+    is_up: bool,
+    /// When connections failed or were lost since an event was last confirmed or a cycle succeeded.
+    losses: VecDeque<Monotonic>,
+}
+
+enum Asked {
+    Broker,
+    Page(String),
+    Events,
+}
+
+impl Troubles {
+    pub(super) fn see(&mut self, now: Now, event: &Event, step: &Step) -> Result<(), Testimony> {
+        match event {
+            Event::Applied { kind, object } if kind.kind == "SentinelConfig" => self.observed(object),
+            Event::Deleted { .. } | Event::ListStarted { .. } => self.object = None,
+            Event::Finished { id, outcome } => match self.asked.remove(id) {
+                Some(Asked::Broker) => self.answered(outcome, now)?,
+                Some(Asked::Page(url)) => self.came(url, outcome),
+                Some(Asked::Events) => self.published(outcome, now)?,
+                None => {}
+            },
+            _ => {}
+        }
+        self.spoilt += measured(step, metrics::MALFORMED, None).unwrap_or(0);
+        if measured(step, metrics::DURATION, None).is_some() {
+            self.is_spoilt = std::mem::take(&mut self.spoilt) > 0;
+            self.is_blind |= !self.missing.is_empty();
+            self.missing.clear();
+            if self.is_up {
+                self.losses.clear();
+            }
+        }
+        for request in &step.requests {
+            let asked = match &request.action {
+                Action::Get { .. } | Action::Connect { .. } => Asked::Broker,
+                Action::Fetch { url, .. } => Asked::Page(url.clone()),
+                Action::Publish { .. } => Asked::Events,
+                Action::Patch { patch, .. } => {
+                    self.told(&patch["status"])?;
+                    continue;
+                }
+                _ => continue,
+            };
+            self.asked.insert(request.id, asked);
+        }
+        self.record.see(now, event, step)
+    }
+
+    /// Handles a new state of the configuration. Information about another object or configuration may no longer be valid.
+    fn observed(&mut self, object: &Value) {
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        let is_same = |(known, spec): &(String, Value)| known == uid && *spec == object["spec"];
+        if !self.object.as_ref().is_some_and(is_same) {
+            let record = std::mem::take(&mut self.record);
+            *self =
+                Self { object: Some((uid.to_owned(), object["spec"].clone())), record, ..Self::default() };
+        }
+    }
+
+    fn answered(&mut self, outcome: &Outcome, now: Now) -> Result<(), Testimony> {
+        match outcome {
+            // The Secret was read; the broker has not answered yet.
+            Ok(Success::Object(_)) => Ok(()),
+            Ok(_) => {
+                (self.is_cut_off, self.is_up) = (false, true);
+                Ok(())
+            }
+            Err(_) => {
+                (self.is_cut_off, self.is_up) = (true, false);
+                self.lost(now)
+            }
+        }
+    }
+
+    fn came(&mut self, url: String, outcome: &Outcome) {
+        match outcome {
+            // Smaller pages replace it.
+            Ok(Success::Oversized { .. }) if size_of(&url) > 1 => {
+                self.missing.remove(&url);
+            }
+            Ok(Success::Oversized { .. }) | Err(_) => {
+                self.missing.insert(url);
+            }
+            Ok(_) => {
+                self.missing.remove(&url);
+                self.is_blind = false;
+            }
+        }
+    }
+
+    fn published(&mut self, outcome: &Outcome, now: Now) -> Result<(), Testimony> {
+        let is_lost = match outcome {
+            Ok(Success::Published(results)) => {
+                if results.iter().any(Result::is_ok) {
+                    self.losses.clear();
+                }
+                results.iter().any(|it| it.as_ref().is_err_and(|failure| failure.class == Class::Unknown))
+            }
+            Ok(_) => true,
+            Err(failure) => matches!(failure.class, Class::Unknown | Class::Unavailable),
+        };
+        if is_lost && std::mem::take(&mut self.is_up) {
+            self.is_cut_off = true;
+            return self.lost(now);
+        }
+        Ok(())
+    }
+
+    fn lost(&mut self, now: Now) -> Result<(), Testimony> {
+        self.losses.push_back(now.monotonic);
+        while self.losses.front().is_some_and(|first| now.monotonic.since(*first) > LOSSES_WITHIN) {
+            self.losses.pop_front();
+        }
+        if self.losses.len() <= LOSSES_MAX {
+            return Ok(());
+        }
+        Err(Testimony {
+            invariant: "a_broker_that_takes_nothing_is_left_alone",
+            sentence: "While nothing gets through to the broker it is tried at growing distances.",
+            seen: format!("{} connections failed or were lost within a minute", self.losses.len()),
+        })
+    }
+
+    /// Checks that the status does not report a failure as healthy.
+    fn told(&self, status: &Value) -> Result<(), Testimony> {
+        let wrong = [
+            (self.is_cut_off, "BrokerConnected"),
+            (self.is_cut_off, "Publishing"),
+            (self.is_blind, "FleetReachable"),
+            (self.is_blind, "Publishing"),
+            (self.is_spoilt, "Publishing"),
+            (self.is_cut_off || self.is_blind || self.is_spoilt, "Ready"),
+        ];
+        let conditions = || status["conditions"].as_array().into_iter().flatten();
+        let is_told = |name: &str| conditions().any(|it| it["type"] == name && it["status"] == "True");
+        let untold = wrong.into_iter().find(|(is_wrong, name)| *is_wrong && is_told(name));
+        untold.map_or(Ok(()), |(_, name)| {
+            Err(Testimony {
+                invariant: "troubles_are_told",
+                sentence: "Once the broker or its Secret, or a part of the list, is out of reach, no status says that all is well.",
+                seen: format!("{name} is True"),
+            })
+        })
+    }
+}

@@ -1,0 +1,315 @@
+//! Checks every process: its input, and what it published because of that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockstep_engine::action::{Action, ActionId, Class, Failure, Outcome, Success};
+use lockstep_engine::machine::{Amount, Event, Note, Step};
+use lockstep_engine::object::resource_version;
+use lockstep_engine::time::Now;
+use lockstep_sentinel::config::{self, Config};
+use lockstep_sentinel::metrics::{self, operation};
+use lockstep_sim::cluster::{Entry, What};
+use lockstep_sim::subject::{Checker, Testimony};
+use serde_json::Value;
+
+use super::listing::Listing;
+use super::oracle::{self, Demand};
+use super::outage_checker::Troubles;
+
+/// An event may be dropped after this many attempts.
+const ATTEMPTS: u32 = 5;
+
+/// One checker for each process.
+#[derive(Default)]
+pub(super) struct PublishChecker(BTreeMap<usize, Eye>);
+
+impl Checker for PublishChecker {
+    fn see(&mut self, entry: &Entry) -> Result<(), Testimony> {
+        match &entry.what {
+            What::Started { process, .. } | What::Died { process } => {
+                self.0.remove(process);
+                Ok(())
+            }
+            What::Stepped { process, now, event, step } => {
+                self.0.entry(*process).or_default().see(*now, event, step)
+            }
+            What::Carried(_) | What::Changed(_) => Ok(()),
+        }
+    }
+}
+
+/// The state of a due resource in the cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Course {
+    Waits,
+    Sent,
+    Confirmed,
+    Unconfirmed,
+}
+
+#[derive(Default)]
+struct Eye {
+    config: Option<Config>,
+    version: u64,
+    is_listed: bool,
+    /// Counts cycles. A cycle ends on completion or at a change of the configuration.
+    cycle: u64,
+    fetches: BTreeMap<ActionId, (u64, String)>,
+    listing: Listing,
+    /// Number of poll failures that were counted.
+    errors: u64,
+    /// The page for which the API throttled the last request.
+    put_off: Option<String>,
+    troubles: Troubles,
+    publishes: BTreeMap<ActionId, (u64, Vec<String>)>,
+    seen: BTreeSet<String>,
+    due: BTreeMap<String, (Course, u32)>,
+    events: BTreeMap<String, String>,
+}
+
+impl Eye {
+    fn see(&mut self, now: Now, event: &Event, step: &Step) -> Result<(), Testimony> {
+        self.troubles.see(now, event, step)?;
+        match event {
+            Event::Applied { kind, object } if kind.kind == "SentinelConfig" => self.configured(object),
+            // After a list without the object, the process accepts the next version as it is.
+            Event::ListStarted { .. } => self.is_listed = false,
+            Event::ListCompleted { .. } if !self.is_listed => self.deleted(),
+            Event::Deleted { .. } => self.deleted(),
+            Event::Finished { id, outcome } => {
+                if let Some((cycle, url)) = self.fetches.remove(id) {
+                    let is_throttled = |failure: &Failure| failure.class == Class::Throttled;
+                    if cycle == self.cycle {
+                        self.put_off = outcome.as_ref().is_err_and(is_throttled).then(|| url.clone());
+                        self.fetched(&url, outcome, now, step)?;
+                    }
+                } else if let Some((cycle, resources)) = self.publishes.remove(id) {
+                    self.published(cycle == self.cycle, &resources, outcome, step)?;
+                }
+            }
+            _ => {}
+        }
+        self.errors += measured(step, metrics::API_ERRORS, Some(operation::FETCH_RESOURCES)).unwrap_or(0);
+        if measured(step, metrics::DURATION, None).is_some() {
+            self.ended()?;
+        }
+        for request in &step.requests {
+            let acts = matches!(
+                request.action,
+                Action::Fetch { .. } | Action::Connect { .. } | Action::Publish { .. }
+            );
+            if acts && self.config.is_none() {
+                return Err(Testimony {
+                    invariant: "nothing_happens_without_a_configuration",
+                    sentence: "Nothing is polled or published before there is a configuration, and once it is deleted.",
+                    seen: format!("{} was requested", request.action.name()),
+                });
+            }
+            match &request.action {
+                Action::Fetch { url, .. } => {
+                    if let Some(put_off) = self.put_off.take().filter(|put_off| put_off != url) {
+                        return Err(passed_over(&put_off));
+                    }
+                    self.listing.asked(url)?;
+                    self.fetches.insert(request.id, (self.cycle, url.clone()));
+                }
+                Action::Publish { events, .. } => {
+                    let mut resources = Vec::new();
+                    for event in events.iter() {
+                        resources.push(self.asks(&event.id, &event.data)?);
+                    }
+                    self.publishes.insert(request.id, (self.cycle, resources));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn deleted(&mut self) {
+        (self.version, self.config) = (0, None);
+        self.begin_anew();
+    }
+
+    fn configured(&mut self, object: &Value) {
+        // Older versions in a list are ignored.
+        self.is_listed = true;
+        let version = resource_version(object);
+        if version < self.version {
+            return;
+        }
+        self.version = version;
+        let Ok(config) = config::read(object) else { return };
+        if self.config.as_ref() != Some(&config) {
+            self.config = Some(config);
+            self.begin_anew();
+        }
+    }
+
+    fn begin_anew(&mut self) {
+        self.cycle += 1;
+        self.listing = Listing::default();
+        self.errors = 0;
+        self.put_off = None;
+        self.seen.clear();
+        self.due.clear();
+    }
+
+    fn fetched(&mut self, url: &str, outcome: &Outcome, now: Now, step: &Step) -> Result<(), Testimony> {
+        let page = match outcome {
+            Ok(Success::Document(text)) => oracle::page(text),
+            _ => None,
+        };
+        self.listing.answered(url, page.as_ref(), outcome);
+        let (Some(config), Some(page)) = (&self.config, page) else { return Ok(()) };
+        let mut counts = BTreeMap::new();
+        for (id, demand) in page.items(config, now.wall.timestamp()) {
+            if demand != Demand::Malformed && !self.seen.insert(id.clone()) {
+                continue;
+            }
+            *counts.entry(demand as u8).or_insert(0) += 1;
+            if demand == Demand::Publish {
+                self.due.insert(id, (Course::Waits, 0));
+            }
+        }
+        let told = [
+            (Demand::SkipReady, measured(step, metrics::SKIPPED, Some("ready"))),
+            (Demand::SkipNotReady, measured(step, metrics::SKIPPED, Some("not_ready"))),
+            (Demand::Malformed, measured(step, metrics::MALFORMED, None)),
+        ];
+        for (demand, told) in told {
+            let counted = counts.get(&(demand as u8)).copied().unwrap_or(0);
+            if told.unwrap_or(0) != counted {
+                return Err(Testimony {
+                    invariant: "what_is_left_out_is_counted",
+                    sentence: "Each page's skipped resources are counted by their state, and its malformed ones as such.",
+                    seen: format!("{demand:?}: {counted} on the page, {told:?} counted"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn published(
+        &mut self,
+        is_current: bool,
+        resources: &[String],
+        outcome: &Outcome,
+        step: &Step,
+    ) -> Result<(), Testimony> {
+        let none = Vec::new();
+        let results = match outcome {
+            Ok(Success::Published(results)) => results,
+            _ => &none,
+        };
+        let confirmed = results.iter().filter(|result| result.is_ok()).count() as u64;
+        let told = measured(step, metrics::PUBLISHED, None).unwrap_or(0);
+        if told != confirmed {
+            return Err(Testimony {
+                invariant: "published_is_counted_when_confirmed",
+                sentence: "An event is counted as published when the broker confirms it, and never else.",
+                seen: format!("{confirmed} confirmed, {told} counted"),
+            });
+        }
+        let unsent = matches!(outcome, Err(failure) if failure.class == Class::Unavailable);
+        for (index, resource) in resources.iter().enumerate() {
+            let Some((course, attempts)) = self.due.get_mut(resource).filter(|_| is_current) else {
+                continue;
+            };
+            *course = match results.get(index) {
+                Some(Ok(())) => Course::Confirmed,
+                _ if unsent => Course::Waits,
+                _ => {
+                    *attempts += 1;
+                    Course::Unconfirmed
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn asks(&mut self, event: &str, data: &Value) -> Result<String, Testimony> {
+        let resource = data["id"].as_str().unwrap_or_default().to_owned();
+        let (course, attempts) = self.due.get(&resource).copied().ok_or_else(|| Testimony {
+            invariant: "never_before_it_is_due",
+            sentence: "An event is published only for a resource that the fleet told in this cycle and whose backoff has expired.",
+            seen: format!("resource {resource} was not due"),
+        })?;
+        let is_first = course == Course::Waits && attempts == 0;
+        let known = self.events.entry(event.to_owned()).or_insert_with(|| resource.clone());
+        if *known != resource {
+            return Err(Testimony {
+                invariant: "event_ids_are_unique",
+                sentence: "No two events of a process have the same id.",
+                seen: format!("{event} was published for {known} and for {resource}"),
+            });
+        }
+        if !(is_first || matches!(course, Course::Waits | Course::Unconfirmed)) {
+            return Err(Testimony {
+                invariant: "once_a_cycle",
+                sentence: "In one cycle a resource is published once, and again only if it was not confirmed.",
+                seen: format!("resource {resource} is {course:?} already"),
+            });
+        }
+        self.due.insert(resource.clone(), (Course::Sent, attempts));
+        Ok(resource)
+    }
+
+    fn ended(&mut self) -> Result<(), Testimony> {
+        self.listing.ended()?;
+        if self.errors > 1 || (self.errors == 0 && self.listing.has_gaps()) {
+            return Err(Testimony {
+                invariant: "a_poll_fails_once",
+                sentence: "A poll that could not read its whole list is counted as one failure of the API.",
+                seen: format!(
+                    "{} failures counted; pages are missing: {}",
+                    self.errors,
+                    self.listing.has_gaps()
+                ),
+            });
+        }
+        if let Some(put_off) = &self.put_off {
+            return Err(passed_over(put_off));
+        }
+        let is_settled = |(course, attempts): &(Course, u32)| match course {
+            Course::Confirmed => true,
+            Course::Unconfirmed => *attempts >= ATTEMPTS,
+            Course::Waits | Course::Sent => false,
+        };
+        if let Some((resource, course)) = self.due.iter().find(|(_, course)| !is_settled(course)) {
+            return Err(Testimony {
+                invariant: "no_due_resource_is_forgotten",
+                sentence: "A cycle ends when every due resource that it was told of is confirmed, or was given up after several attempts.",
+                seen: format!("the cycle ended, and resource {resource} is {course:?}"),
+            });
+        }
+        let next = self.listing.next();
+        self.begin_anew();
+        self.listing = next;
+        Ok(())
+    }
+}
+
+fn passed_over(url: &str) -> Testimony {
+    Testimony {
+        invariant: "what_is_put_off_is_asked_for_again",
+        sentence: "A page that the API put off is the next that it is asked for, however often that is.",
+        seen: format!("{url} was put off, and was not asked for again"),
+    }
+}
+
+/// Returns by how much a metric changed in a step.
+pub(super) fn measured(step: &Step, metric: &str, label: Option<&str>) -> Option<u64> {
+    let moved = step.notes.iter().filter_map(|note| match note {
+        Note::Measured(measure) if measure.metric == metric => {
+            let fits = label.is_none_or(|label| measure.labels.last().is_some_and(|last| last == label));
+            match measure.by {
+                Amount::Add(by) if fits => Some(by),
+                Amount::Observe(_) => Some(1),
+                _ => None,
+            }
+        }
+        _ => None,
+    });
+    moved.reduce(|a, b| a + b)
+}
