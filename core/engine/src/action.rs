@@ -224,6 +224,31 @@ pub enum Subresource {
 /// The result of an action.
 pub type Outcome = Result<Success, Failure>;
 
+/// Reads the outcome of an action on one object.
+pub trait Answer {
+    /// Returns the object that the action read or wrote.
+    fn object(self) -> Result<Arc<Value>, Failure>;
+
+    /// Returns the object that the action read; `None` if it does not exist.
+    fn found(self) -> Result<Option<Arc<Value>>, Failure>;
+}
+
+impl Answer for Outcome {
+    fn object(self) -> Result<Arc<Value>, Failure> {
+        match self? {
+            Success::Object(object) => Ok(object),
+            other => unreachable!("an action on one object was answered with {other:?}"),
+        }
+    }
+
+    fn found(self) -> Result<Option<Arc<Value>>, Failure> {
+        match self {
+            Err(failure) if failure.class == Class::NotFound => Ok(None),
+            outcome => outcome.object().map(Some),
+        }
+    }
+}
+
 /// The value that a successful action returns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Success {

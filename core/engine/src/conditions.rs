@@ -2,7 +2,10 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use crate::time::Now;
+use serde_json::{Value, json};
+
+use super::object::{generation, precondition};
+use super::time::Now;
 
 /// The status of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +90,17 @@ pub fn enter(conditions: &mut Vec<Condition>, mut entry: Condition) -> Option<Co
     let changed = before.status != entry.status || before.reason != entry.reason;
     *before = entry.clone();
     changed.then_some(entry)
+}
+
+/// Returns the merge patch of the status that sets a condition of an object from a finding; `None` if nothing changes. The patch
+/// applies only to this version of the object.
+pub fn patch(object: &Value, finding: Finding, now: Now) -> Option<Value> {
+    let before = object["status"]["conditions"].clone();
+    let before: Vec<Condition> = serde_json::from_value(before).unwrap_or_default();
+    let mut conditions = before.clone();
+    set(&mut conditions, finding, generation(object), now);
+    (conditions != before)
+        .then(|| json!({ "metadata": precondition(object), "status": { "conditions": conditions } }))
 }
 
 /// Cuts a text to a number of bytes, at a character boundary, and marks it as cut.

@@ -67,6 +67,13 @@ impl Verdict {
     }
 }
 
+impl From<Failure> for Verdict {
+    /// Retries because of a failed action.
+    fn from(failure: Failure) -> Self {
+        Self::because(failure.to_string())
+    }
+}
+
 /// The decisions that a controller provides.
 pub trait Reconcile {
     /// Identifies the object of a reconcile.

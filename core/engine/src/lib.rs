@@ -14,6 +14,7 @@
 //! | [`driver`] | schedules passes: which key is reconciled when, what its pass waits for, retries and resync |
 //! | [`queue`], [`backoff`] | the work queue and the delays that the driver uses |
 //! | [`cache`] | the objects that watches have shown, with indexes |
+//! | [`informer`] | the watched objects of one kind, for controllers that keep them as they are |
 //! | [`conditions`] | conditions of a status |
 //! | [`finalizer`] | finalizers: added and removed without changing those of other clients |
 //! | [`image`] | container images and registries |
@@ -40,6 +41,7 @@ pub mod driver;
 pub mod duration;
 pub mod finalizer;
 pub mod image;
+pub mod informer;
 pub mod lease;
 pub mod machine;
 pub mod object;

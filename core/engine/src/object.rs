@@ -163,6 +163,11 @@ pub fn generation(object: &Value) -> i64 {
     object["metadata"]["generation"].as_i64().unwrap_or(0)
 }
 
+/// Returns the metadata of a patch that applies only to this version of an object.
+pub fn precondition(object: &Value) -> Value {
+    json!({ "uid": metadata(object, "uid"), "resourceVersion": metadata(object, "resourceVersion") })
+}
+
 /// Returns the reference by which an object owns another as its controller. The garbage collector deletes objects without an
 /// owner; an owner that is deleted in the foreground waits for it.
 pub fn controller_reference(kind: &Kind, name: &str, uid: &str) -> Value {

@@ -14,6 +14,7 @@ use super::action::{Action, Failure};
 use super::backoff::Backoff;
 use super::conditions::cut;
 use super::driver::{Driver, Reconcile, Settings};
+use super::informer::Informer;
 use super::machine::{Deadline, Event, Machine, Metric, Note, Step};
 use super::recorder::{NOTE_MAX_BYTES, Occurrence, Recorder, Severity};
 use super::recording::{Checkpoint, Origin, Recordable, Traits};
@@ -34,6 +35,13 @@ pub struct Config {
     pub seed: u64,
 }
 
+impl Default for Config {
+    /// Sixteen keys at a time, each reconciled again after ten minutes.
+    fn default() -> Self {
+        Self { concurrency: 16, resync: Duration::from_mins(10), instance: String::new(), seed: 0 }
+    }
+}
+
 /// What a controller provides besides its decisions.
 pub trait Control: Reconcile {
     /// The machine's name.
@@ -45,7 +53,7 @@ pub trait Control: Reconcile {
     /// The metrics that it has beside those of all machines.
     const METRICS: &'static [Metric] = &[];
     /// The traits that a recording needs.
-    const TRAITS: Traits;
+    const TRAITS: Traits = Traits::NONE;
 
     /// Returns a controller with empty caches.
     fn new(outbox: Outbox<Self::Key>) -> Self;
@@ -53,32 +61,63 @@ pub trait Control: Reconcile {
     /// Returns its output besides the actions of passes.
     fn outbox(&mut self) -> &mut Outbox<Self::Key>;
 
+    /// Returns its informers. A controller without them handles the events of watches itself, in the methods below.
+    fn informers(&self) -> Vec<&Informer<Self::Key>> {
+        Vec::new()
+    }
+
+    /// Returns its informers, in the same order.
+    fn informers_mut(&mut self) -> Vec<&mut Informer<Self::Key>> {
+        Vec::new()
+    }
+
     /// Returns all existing keys.
-    fn keys(&self) -> Vec<Self::Key>;
+    fn keys(&self) -> Vec<Self::Key> {
+        self.informers().into_iter().flat_map(Informer::keys).collect()
+    }
 
     /// Returns whether all kinds that decisions need have been listed.
-    fn is_synced(&self) -> bool;
+    fn is_synced(&self) -> bool {
+        self.informers().into_iter().all(Informer::is_synced)
+    }
 
     /// Handles a resync: every key is about to be reconciled again.
     fn resync(&mut self, _now: Now) {}
 
     /// Handles the start of the process: requests the watches.
-    fn start(&mut self);
+    fn start(&mut self) {
+        let watches: Vec<Action> = self.informers().into_iter().map(Informer::watch).collect();
+        self.outbox().requests.extend(watches);
+    }
 
     /// Handles [`Event::ListStarted`].
-    fn list_started(&mut self, kind: &Arc<Kind>);
+    fn list_started(&mut self, kind: &Arc<Kind>) {
+        self.informers_mut().into_iter().filter(|it| it.is_of(kind)).for_each(Informer::list_started);
+    }
 
     /// Handles [`Event::ListCompleted`].
-    fn list_completed(&mut self, kind: &Arc<Kind>);
+    fn list_completed(&mut self, kind: &Arc<Kind>) {
+        let lists = self.informers_mut().into_iter().filter(|it| it.is_of(kind));
+        let gone: Vec<_> = lists.flat_map(Informer::list_completed).collect();
+        self.outbox().woken.extend(gone);
+    }
 
     /// Handles [`Event::Applied`].
-    fn observed(&mut self, kind: &Arc<Kind>, object: &Arc<Value>);
+    fn observed(&mut self, kind: &Arc<Kind>, object: &Arc<Value>) {
+        let informers = self.informers_mut().into_iter().filter(|it| it.is_of(kind));
+        let changed: Vec<_> = informers.filter_map(|informer| informer.applied(object)).collect();
+        self.outbox().woken.extend(changed);
+    }
 
     /// Handles [`Event::Deleted`].
-    fn vanished(&mut self, kind: &Arc<Kind>, object: &Value);
+    fn vanished(&mut self, kind: &Arc<Kind>, object: &Value) {
+        let informers = self.informers_mut().into_iter().filter(|it| it.is_of(kind));
+        let changed: Vec<_> = informers.filter_map(|informer| informer.deleted(object)).collect();
+        self.outbox().woken.extend(changed);
+    }
 
-    /// Handles [`Event::WatchFailed`].
-    fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure);
+    /// Handles [`Event::WatchFailed`]. The driver of the machine repeats the watch in any case.
+    fn watch_failed(&mut self, _kind: &Arc<Kind>, _failure: Failure) {}
 }
 
 /// The output of a decision besides the pass's own actions. It is added to the same step.

@@ -58,6 +58,11 @@ pub struct Traits {
     pub forms: &'static [Form],
 }
 
+impl Traits {
+    /// The traits of a machine that reads no Secrets and writes no digests.
+    pub const NONE: Self = Self { mark: None, words: &[], kinds: Vec::new, forms: &[] };
+}
+
 /// The format of the value under a key of a Secret.
 #[derive(Debug, Clone, Copy)]
 pub struct Form {

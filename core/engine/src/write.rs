@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::action::Action;
-use crate::object::ObjectRef;
+use crate::object::{ObjectRef, metadata};
 
 /// Creates an object, or applies it to the existing one with the seen uid. A missing object is created and not applied,
 /// because an apply would adopt another client's object that was created in between.
@@ -17,6 +17,12 @@ pub fn create_or_apply(target: ObjectRef, mut manifest: Value, seen_uid: Option<
         }
         None => Action::Create { target, manifest: Arc::new(manifest) },
     }
+}
+
+/// Deletes this version of an object: not one that another client has created or changed since.
+pub fn delete(target: ObjectRef, seen: &Value) -> Action {
+    let [uid, version] = ["uid", "resourceVersion"].map(|field| metadata(seen, field).to_owned());
+    Action::Delete { target, uid, resource_version: Some(version) }
 }
 
 /// Returns whether a value has all wanted fields. Further fields of objects are ignored; lists must be equal item by item.

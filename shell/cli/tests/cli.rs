@@ -144,7 +144,7 @@ fn bad_flags_are_usage_errors() {
 fn crds_are_printed_as_they_are_checked_in() {
     let folder = folder();
     let printed = succeeds(&run(folder.path(), &["crds"]));
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/lockstep");
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/lockstep");
     for set in lockstep_crds::all() {
         for crd in &set.crds {
             let path = lockstep_cli::definitions::path_in_chart(&set, crd);

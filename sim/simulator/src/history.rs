@@ -124,6 +124,12 @@ impl History {
         self.versions.get(object).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns the state that an object had at a time, and those that it has had since.
+    pub fn versions_since(&self, object: &ObjectRef, at: Duration) -> &[Version] {
+        let versions = self.versions(object);
+        &versions[versions.iter().rposition(|version| version.at <= at).unwrap_or(0)..]
+    }
+
     /// Returns all states of all objects of a kind.
     pub fn objects<'a>(&'a self, kind: &'a Kind) -> impl Iterator<Item = &'a Value> {
         let versions = self.versions.iter().filter(move |(object, _)| *object.kind == *kind);

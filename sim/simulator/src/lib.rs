@@ -22,6 +22,8 @@ pub mod subject;
 pub mod timeline;
 mod trace;
 
+pub use lockstep_apiserver::server::ApiServer;
+
 pub use self::plan::Plan;
 pub use self::planned_faults::{Injection, Struck};
 pub use self::recording::record;

@@ -27,6 +27,14 @@ pub struct Search {
     pub keep_going: bool,
 }
 
+impl Default for Search {
+    /// A hundred seeds with ten minutes of all faults each, on one thread, until one fails.
+    fn default() -> Self {
+        let stormy = Duration::from_mins(10);
+        Self { seeds: 0..100, stormy, faults: Vec::new(), threads: 1, keep_going: false }
+    }
+}
+
 /// The results of a search.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {

@@ -43,7 +43,9 @@ pub trait SystemUnderTest: Sync {
     fn acts(&self) -> &'static [Operation];
 
     /// Returns the invariants of this controller, in addition to those of every controller.
-    fn invariants(&self) -> &'static [Invariant];
+    fn invariants(&self) -> &'static [Invariant] {
+        &[]
+    }
 
     /// Checks whether the controller may make a change. The error is the reason why it may not.
     fn may_change(&self, change: &Change, server: &ApiServer, history: &History) -> Result<(), String>;
@@ -51,8 +53,12 @@ pub trait SystemUnderTest: Sync {
     /// Returns the backoffs that its failed keys may use.
     fn backoffs(&self) -> &'static [Backoff];
 
-    /// Returns the time within which the desired state is reached after fault injection has ended.
-    fn bound(&self) -> Duration;
+    /// Returns the time within which the desired state is reached after fault injection has ended. A watch may be two minutes
+    /// late by then, and the next reconcile may wait for the longest backoff and for other systems.
+    fn bound(&self) -> Duration {
+        let backoff = self.backoffs().iter().map(|backoff| backoff.max).max().unwrap_or_default();
+        Duration::from_mins(4) + backoff
+    }
 
     /// Executes the operations of users after fault injection has ended, such as removing their finalizers.
     fn calm(&self, hand: &mut dyn Client) {
@@ -159,6 +165,23 @@ pub trait Client {
 }
 
 impl dyn Client + '_ {
+    /// Creates the kind of a CRD, and namespaces.
+    pub fn create_kind(&mut self, crd: &Value, namespaces: &[&str]) {
+        let crds = Kind::known(
+            "apiextensions.k8s.io",
+            "v1",
+            "CustomResourceDefinition",
+            "customresourcedefinitions",
+            false,
+        );
+        let (code, answer) = self.create(&crds, crd);
+        assert_eq!(code, 201, "{answer}");
+        let kind = Kind::known("", "v1", "Namespace", "namespaces", false);
+        for name in namespaces {
+            self.create(&kind, &json!({ "metadata": { "name": name } }));
+        }
+    }
+
     /// Creates an object; an existing one is not changed.
     pub fn create(&mut self, kind: &Kind, object: &Value) -> (u16, Value) {
         let namespace = Some(metadata(object, "namespace")).filter(|namespace| !namespace.is_empty());

@@ -42,7 +42,7 @@ impl Control for Lookout {
     const NAME: &'static str = "lookout";
     const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(5) };
     const RECONCILERS: &'static [&'static str] = &["lookout"];
-    const TRAITS: Traits = Traits { mark: None, words: &[], kinds: Vec::new, forms: &[] };
+    const TRAITS: Traits = Traits::NONE;
 
     fn new(outbox: Outbox<u8>) -> Self {
         Self { outbox, looks: BTreeMap::new() }

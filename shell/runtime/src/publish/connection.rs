@@ -32,6 +32,10 @@ pub(super) trait Connection: Send + Sync {
 }
 
 /// Connects to the broker; fails with [`Class::Invalid`] for a kind of broker that is not in this build.
+#[cfg_attr(
+    not(any(feature = "pubsub", feature = "rabbitmq")),
+    expect(clippy::unused_async, reason = "only the brokers that a build contains are waited for")
+)]
 pub(super) async fn open(broker: &Broker) -> Result<Box<dyn Connection>, Failure> {
     match broker {
         #[cfg(feature = "rabbitmq")]

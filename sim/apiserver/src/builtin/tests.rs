@@ -327,7 +327,7 @@ mod golden {
 
     #[test]
     fn answers_equal_those_of_the_real_server() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/builtin");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/builtin");
         let mut files: Vec<_> = std::fs::read_dir(folder)
             .expect("the golden folder is there")
             .map(|entry| entry.expect("the golden folder can be read").path())
