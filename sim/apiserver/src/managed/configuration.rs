@@ -12,7 +12,8 @@ use super::typed::{check, fields};
 use super::value::equal;
 use super::{ApplyError, LAST_APPLIED, Manager};
 use crate::cause::text;
-use crate::schema::{At, Schema};
+use crate::schema::Schema;
+use crate::schema::node::At;
 
 /// The manager of the fields from before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
