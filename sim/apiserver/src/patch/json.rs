@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::PatchError;
+use super::error::PatchError;
 use crate::cause::text;
 use crate::schema::node::DEPTH_MAX;
 

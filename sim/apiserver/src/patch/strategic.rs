@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::PatchError;
+use super::error::PatchError;
 use super::order;
 use crate::cause::text;
 use crate::schema::Schema;
