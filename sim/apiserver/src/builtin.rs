@@ -13,6 +13,7 @@ pub mod field;
 pub(crate) mod json_syntax;
 pub mod names;
 pub mod quantity;
+mod resource;
 pub mod services;
 mod strategy;
 mod table;
@@ -28,44 +29,10 @@ use serde_json::Value;
 
 pub use self::codec::Source;
 pub(crate) use self::codec::whole;
+pub use self::data::Column;
+pub use self::resource::{Resource, TOKEN_REQUEST};
 use crate::cause::Cause;
 use crate::schema::Schema;
-
-/// One resource as in discovery.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resource {
-    /// API group; empty for the core group.
-    pub group: &'static str,
-    /// API version.
-    pub version: &'static str,
-    /// Kind.
-    pub kind: &'static str,
-    /// Plural name, as in paths.
-    pub plural: &'static str,
-    /// Singular name.
-    pub singular: &'static str,
-    /// Short names for kubectl.
-    pub short_names: &'static [&'static str],
-    /// Categories for kubectl, such as `all`.
-    pub categories: &'static [&'static str],
-    /// Whether objects are namespaced.
-    pub namespaced: bool,
-    /// Subresources that the model serves, such as `status` and `scale`.
-    pub subresources: &'static [&'static str],
-}
-
-/// The kind of writes to `serviceaccounts/token` only.
-pub static TOKEN_REQUEST: Resource = Resource {
-    group: "authentication.k8s.io",
-    version: "v1",
-    kind: "TokenRequest",
-    plural: "tokenrequests",
-    singular: "tokenrequest",
-    short_names: &[],
-    categories: &[],
-    namespaced: true,
-    subresources: &[],
-};
 
 /// Returns every built-in resource of the model, in discovery's order.
 pub fn resources() -> &'static [Resource] {
@@ -179,9 +146,6 @@ pub fn warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec
 pub fn validate_name(resource: &Resource, name: &str) -> Vec<String> {
     validate::name(resource, name, false)
 }
-
-/// One column of a server-side table: name, type, format, description, priority.
-pub type Column = (&'static str, &'static str, &'static str, &'static str, i64);
 
 /// Returns the table columns of a kind in `kubectl get`.
 pub fn columns(resource: &Resource) -> Vec<Column> {

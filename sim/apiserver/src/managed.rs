@@ -11,6 +11,7 @@
 mod compare;
 mod configuration;
 mod entries;
+mod manager;
 mod merge;
 mod ownership;
 mod path;
@@ -20,35 +21,9 @@ mod value;
 
 use serde_json::Value;
 
+pub use self::configuration::ApplyError;
+pub use self::manager::Manager;
 use crate::schema::Schema;
-
-/// The annotation in which client-side `kubectl apply` keeps its last configuration.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
-/// The writer, and the time of the write.
-#[derive(Debug, Clone, Copy)]
-pub struct Manager<'a> {
-    /// The field manager's name.
-    pub name: &'a str,
-    /// The API version of the request.
-    pub api_version: &'a str,
-    /// The subresource of the write, if any.
-    pub subresource: Option<&'a str>,
-    /// The wall time as an RFC 3339 string in whole seconds.
-    pub time: &'a str,
-}
-
-/// Describes why an apply was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ApplyError {
-    /// Other managers own fields that the configuration sets to other values: (manager description, field path). Each is a cause
-    /// with reason `FieldManagerConflict`, message `conflict with <description>` and that field.
-    Conflicts(Vec<(String, String)>),
-    /// The schema can't parse the configuration: 500.
-    Invalid(String),
-    /// The request is not a valid configuration: 400.
-    BadRequest(String),
-}
 
 /// Returns the message of a status that reports conflicts, as [`ApplyError::Conflicts`] lists them.
 pub fn conflict_message(conflicts: &[(String, String)]) -> String {

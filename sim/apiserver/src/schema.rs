@@ -5,10 +5,14 @@
 //! Both give the same nodes, so the code that uses them (patches, field ownership, validation) exists only once.
 
 mod defaults;
+mod embedded;
+mod lists;
 mod meta;
 pub(crate) mod node;
 mod prune;
+mod ratchet;
 mod read;
+mod rule;
 mod rules;
 mod structural;
 mod validate;
@@ -18,76 +22,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::cause::Cause;
-use node::{Arena, Extra, Node, NodeId};
-
-/// Maximum depth of any traversal of a value; the JSON reader refuses deeper bodies.
-pub(crate) const DEPTH_MAX: usize = 256;
+use node::{Arena, At};
 
 /// The type of a whole object. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Schema {
     arena: Arc<Arena>,
     has_status: bool,
-}
-
-/// A node of a schema together with the arena that resolves its references.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct At<'a> {
-    pub(crate) arena: &'a Arena,
-    pub(crate) id: NodeId,
-}
-
-impl<'a> At<'a> {
-    /// Returns the node itself.
-    pub(crate) fn node(self) -> &'a Node {
-        self.arena.node(self.id)
-    }
-
-    /// Returns another node of the same schema.
-    pub(crate) fn to(self, id: NodeId) -> At<'a> {
-        At { arena: self.arena, id }
-    }
-
-    /// Returns the declared field of that name.
-    pub(crate) fn field(self, name: &str) -> Option<At<'a>> {
-        self.node().fields.get(name).map(|&id| self.to(id))
-    }
-
-    /// Returns the type of the value under a key: the declared field, or else that of the other keys.
-    pub(crate) fn child(self, name: &str) -> Option<At<'a>> {
-        self.field(name).or_else(|| self.node().element.map(|id| self.to(id)))
-    }
-
-    /// Returns the type of the value under a key, if the schema's author declared it.
-    pub(crate) fn declared(self, name: &str) -> Option<At<'a>> {
-        let node = self.node();
-        if name == "metadata" && (node.embedded || self.id == self.arena.root) && !self.arena.built_in {
-            return node.own_metadata.map(|id| self.to(id));
-        }
-        if node.implicit.contains(&name) {
-            return None;
-        }
-        self.field(name).or(match node.extra {
-            Extra::Of(id) => Some(self.to(id)),
-            Extra::Absent | Extra::Allowed(_) => None,
-        })
-    }
-
-    /// Returns the path of the value under a key: a key of a map is in brackets, a field follows a dot.
-    pub(crate) fn path_of(self, path: &str, key: &str) -> String {
-        let node = self.node();
-        let is_key = !node.fields.contains_key(key) && matches!(node.extra, Extra::Of(_));
-        match (is_key, path.is_empty()) {
-            (true, _) => format!("{path}[{key}]"),
-            (false, true) => key.to_owned(),
-            (false, false) => format!("{path}.{key}"),
-        }
-    }
-
-    /// Returns the type of a list's items.
-    pub(crate) fn items(self) -> Option<At<'a>> {
-        self.node().items.map(|id| self.to(id))
-    }
 }
 
 impl Schema {
@@ -138,7 +79,7 @@ impl Schema {
     /// metadata.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = validate::values(self.root(), object, old);
-        causes.extend(validate::embedded(self.root(), object));
+        causes.extend(embedded::causes(self.root(), object));
         self.validate_rest(object, old, causes)
     }
 
@@ -149,8 +90,8 @@ impl Schema {
     }
 
     fn validate_rest(&self, object: &Value, old: Option<&Value>, mut causes: Vec<Cause>) -> Vec<Cause> {
-        if old.is_none_or(|old| validate::lists(self.root(), old).is_empty()) {
-            causes.extend(validate::lists(self.root(), object));
+        if old.is_none_or(|old| lists::causes(self.root(), old).is_empty()) {
+            causes.extend(lists::causes(self.root(), object));
         }
         let keeps_from_rules = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
         let is_blocked =
@@ -194,7 +135,7 @@ impl Schema {
 
     /// Returns the metadata of objects inside of the object, with their paths.
     pub(crate) fn embedded_metadata(&self, object: &Value) -> Vec<(String, Value)> {
-        validate::embedded_metadata(self.root(), object)
+        embedded::metadata(self.root(), object)
     }
 
     /// Prunes and defaults a merged custom resource; nulls are kept, because it is not decoded again.

@@ -4,8 +4,9 @@
 use serde_json::{Map, Value};
 
 use super::quantity::Quantity;
+use super::resource::Resource;
 use super::types::{self, Definition, Field, Shape};
-use super::{Resource, encoding, time};
+use super::{encoding, time};
 use crate::cause::text;
 
 pub(crate) use self::convert::whole;

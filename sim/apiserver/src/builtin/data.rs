@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Column, Resource, types};
+use super::resource::Resource;
+use super::types;
 
 const DISCOVERY: &str = include_str!("../../schemas/discovery.json");
 const OPEN_API: &str = include_str!("../../schemas/openapi.json");
@@ -14,6 +15,9 @@ const COLUMNS: &str = include_str!("../../schemas/columns.json");
 
 /// Subresources that are views of the whole object; the others (logs, exec, tokens) need a node or a signer.
 const SUBRESOURCES: [&str; 6] = ["status", "scale", "finalize", "ephemeralcontainers", "resize", "eviction"];
+
+/// One column of a server-side table: name, type, format, description, priority.
+pub type Column = (&'static str, &'static str, &'static str, &'static str, i64);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

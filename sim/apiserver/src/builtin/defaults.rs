@@ -1,15 +1,13 @@
 //! Defaulting by type: the rules of a type apply wherever it occurs in an object, the outer ones first.
 
+mod fields;
 mod rules;
 mod tables;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::Resource;
+use super::resource::Resource;
 use super::types::{self, Definition, Shape};
-
-/// The fields of one struct in an object.
-type Fields = Map<String, Value>;
 
 /// Sets the defaults of a normalised object.
 pub(super) fn apply(resource: &Resource, object: &mut Value) {
@@ -40,7 +38,7 @@ fn visit_named(name: &'static str, value: &mut Value) {
                     fields.get(field).is_some_and(|field| matches!(field.shape, Shape::Pointer(_)));
                 // An empty string counts as a value only behind a pointer.
                 if !is_pointer || object.get(*field).is_none_or(Value::is_null) {
-                    set(object, field, default.value());
+                    fields::set(object, field, default.value());
                 }
             }
             for (key, field) in fields {
@@ -57,27 +55,4 @@ fn visit_named(name: &'static str, value: &mut Value) {
         }
         Some(Definition::Custom) | None => {}
     }
-}
-
-/// Sets a field that is absent.
-fn set(object: &mut Fields, field: &str, value: Value) {
-    if is_unset(object, field) {
-        object.insert(field.to_owned(), value);
-    }
-}
-
-fn is_unset(object: &Fields, field: &str) -> bool {
-    object.get(field).is_none_or(|value| value.is_null() || value == "")
-}
-
-/// Returns a struct field, which is added if it is absent.
-fn nested<'a>(object: &'a mut Fields, field: &str) -> &'a mut Fields {
-    if !object.get(field).is_some_and(Value::is_object) {
-        object.insert(field.to_owned(), Value::Object(Map::new()));
-    }
-    object.get_mut(field).and_then(Value::as_object_mut).expect("the field was just made an object")
-}
-
-fn text<'a>(object: &'a Fields, field: &str) -> &'a str {
-    object.get(field).and_then(Value::as_str).unwrap_or_default()
 }

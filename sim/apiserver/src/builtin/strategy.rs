@@ -5,7 +5,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::{Resource, codec, defaults, services};
+use super::resource::Resource;
+use super::{codec, defaults, services};
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 

@@ -1,10 +1,5 @@
 //! Table rows, as in `kubectl get`.
 
-/// A list of cells of various types.
-macro_rules! row {
-    ($($cell:expr),* $(,)?) => { Some(vec![$(serde_json::Value::from($cell)),*]) };
-}
-
 mod admission;
 mod event;
 mod format;
@@ -12,13 +7,16 @@ mod jobs;
 mod network;
 mod node;
 mod pod;
+mod row;
 mod storage;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::data;
+use super::resource::Resource;
 use super::view::{entries, flag, given, integer, list, part, text};
-use super::{Resource, data};
 use format::{age, containers_and_images, label_selector, labels, or_none};
+use row::{Cells, Row, marked_default, row};
 
 /// Returns the cells of one row; `now` in seconds since the epoch.
 pub(super) fn cells(resource: &Resource, object: &Value, now: i64) -> Vec<Value> {
@@ -54,30 +52,7 @@ fn plain(resource: &Resource, metadata: &Value, now: i64) -> Vec<Value> {
     cells.collect()
 }
 
-type Cells = Option<Vec<Value>>;
-
-struct Row<'a> {
-    object: &'a Value,
-    spec: &'a Value,
-    status: &'a Value,
-    name: &'a str,
-    age: String,
-    now: i64,
-}
-
 impl Row<'_> {
-    fn count(&self, field: &str) -> i64 {
-        integer(self.status, field).unwrap_or(0)
-    }
-
-    fn template_containers(&self) -> (String, String) {
-        containers_and_images(part(part(part(self.spec, "template"), "spec"), "containers"))
-    }
-
-    fn is_deleted(&self) -> bool {
-        given(part(self.object, "metadata"), "deletionTimestamp").is_some()
-    }
-
     fn core(self, kind: &str) -> Cells {
         let Self { object, spec, status, name, .. } = self;
         match kind {
@@ -292,10 +267,4 @@ impl Row<'_> {
         let [requests, limits] = columns.map(|column| column.join(", "));
         row![self.name, requests, limits, self.age]
     }
-}
-
-fn marked_default(object: &Value, name: &str, annotations: &[&str]) -> String {
-    let given = part(part(object, "metadata"), "annotations");
-    let is_default = annotations.iter().any(|annotation| given.get(annotation) == Some(&json!("true")));
-    if is_default { format!("{name} (default)") } else { name.to_owned() }
 }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use super::Resource;
+use super::resource::Resource;
 
 const TYPES: &str = include_str!("../../schemas/types.json");
 

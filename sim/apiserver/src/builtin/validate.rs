@@ -23,8 +23,10 @@ mod workload;
 
 use serde_json::Value;
 
+use super::field::Path;
+use super::resource::Resource;
 use super::view::{part, text};
-use super::{Resource, autoscaling, field::Path, names};
+use super::{autoscaling, names};
 use crate::cause::Cause;
 
 /// Validates a new object (`old` is none) or an update.
@@ -136,24 +138,5 @@ pub(super) fn name(resource: &Resource, name: &str, is_prefix: bool) -> Vec<Stri
         ("rbac.authorization.k8s.io", _) => names::path_segment(name),
         ("", "Namespace" | "Service") | ("apps", "StatefulSet") => names::dns_label(&stand_in),
         _ => names::dns_subdomain(&stand_in),
-    }
-}
-
-/// Checks that a value does not change.
-fn immutable(path: &Path, object: &Value, old: Option<&Value>, field: &str, causes: &mut Vec<Cause>) {
-    if let Some(old) = old
-        && object.get(field) != old.get(field)
-    {
-        causes.push(path.invalid(object.get(field).cloned().unwrap_or_default(), "field is immutable"));
-    }
-}
-
-/// Checks that a value is one of a closed set of words; an empty one is missing.
-fn choice(path: &Path, value: &Value, field: &str, supported: &[&str], causes: &mut Vec<Cause>) {
-    let path = path.child(field);
-    match text(value, field) {
-        "" => causes.push(path.required("")),
-        word if !supported.contains(&word) => causes.push(path.not_supported(word, supported)),
-        _ => {}
     }
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::field::Path;
+use super::names;
+use super::resource::Resource;
 use super::view::{given, integer, list, part, text};
-use super::{Resource, names};
 use crate::cause::text::quote;
 
 /// Returns the warnings about a new object (`old` is none) or an update, in its normalised form.

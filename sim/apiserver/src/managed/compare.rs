@@ -8,7 +8,7 @@ use super::path::Step;
 use super::set::Set;
 use super::typed::{Form, Forms, is_atomic_list, is_atomic_map, item_step};
 use super::value::equal;
-use crate::schema::{At, DEPTH_MAX};
+use crate::schema::node::{At, DEPTH_MAX};
 
 /// The fields that differ; no field is in two of the sets.
 #[derive(Debug, Default)]

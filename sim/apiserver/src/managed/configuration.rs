@@ -4,20 +4,35 @@ use serde_json::Value;
 
 use super::compare::Changes;
 use super::entries::{self, Entries, Entry};
+use super::manager::Manager;
 use super::merge::{merge, remove};
 use super::ownership::{self, Conflict, reset_fields};
 use super::path::show_path;
 use super::set::Set;
 use super::typed::{check, fields};
 use super::value::equal;
-use super::{ApplyError, LAST_APPLIED, Manager};
 use crate::cause::text;
-use crate::schema::{At, Schema};
+use crate::schema::Schema;
+use crate::schema::node::At;
 
+/// The annotation in which client-side `kubectl apply` keeps its last configuration.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The manager of the fields from before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// Maximum size of all annotations together, in bytes.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+
+/// Describes why an apply was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApplyError {
+    /// Other managers own fields that the configuration sets to other values: (manager description, field path). Each is a cause
+    /// with reason `FieldManagerConflict`, message `conflict with <description>` and that field.
+    Conflicts(Vec<(String, String)>),
+    /// The schema can't parse the configuration: 500.
+    Invalid(String),
+    /// The request is not a valid configuration: 400.
+    BadRequest(String),
+}
 
 /// Applies a configuration.
 pub(super) fn apply(

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::path::Step;
 use super::set::Set;
 use super::typed::{Form, Forms, is_atomic_list, is_atomic_map, item_step};
-use crate::schema::{At, DEPTH_MAX};
+use crate::schema::node::{At, DEPTH_MAX};
 
 /// Returns the live value with everything from the configuration.
 pub(super) fn merge(at: At<'_>, live: Option<&Value>, config: Option<&Value>, depth: usize) -> Option<Value> {

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::Manager;
 use super::compare::Changes;
 use super::entries::{Entries, Entry};
+use super::manager::Manager;
 use super::path::Step;
 use super::set::Set;
 use crate::schema::Schema;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::path::Step;
-use crate::schema::{At, DEPTH_MAX};
+use crate::schema::node::{At, DEPTH_MAX};
 
 /// A set of fields as a tree: its members at this level, and the sets below.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use serde_json::{Map, Value};
 use super::path::Step;
 use super::set::Set;
 use crate::cause::text;
-use crate::schema::node::{Kind, ListType, MapType};
-use crate::schema::{At, DEPTH_MAX};
+use crate::schema::node::{At, DEPTH_MAX, Kind, ListType, MapType};
 
 /// The possible forms of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value};
 
-use super::PatchError;
+use super::error::PatchError;
 use crate::cause::text;
-use crate::schema::DEPTH_MAX;
+use crate::schema::node::DEPTH_MAX;
 
 /// Maximum number of operations of one patch.
 const OPERATIONS_MAX: usize = 10_000;

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::PatchError;
+use super::error::PatchError;
 use super::order;
 use crate::cause::text;
-use crate::schema::node::{Kind, PatchMeta};
-use crate::schema::{At, DEPTH_MAX, Schema};
+use crate::schema::Schema;
+use crate::schema::node::{At, DEPTH_MAX, Kind, PatchMeta};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::node::Extra;
-use super::{At, DEPTH_MAX};
+use super::node::{At, DEPTH_MAX, Extra};
 
 /// Sets absent fields, and nulls where null is not a value, to their defaults, recursively.
 pub(super) fn apply(at: At<'_>, value: &mut Value, depth: usize) {

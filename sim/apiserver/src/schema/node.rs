@@ -1,4 +1,4 @@
-//! The type of one path in an object.
+//! The nodes of a schema: each is the type of one path in an object.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,10 @@ use std::sync::Arc;
 use regex::Regex;
 use serde_json::Value;
 
-use super::rules::Rule;
+use super::rule::Rule;
+
+/// Maximum depth of any traversal of a value; the JSON reader refuses deeper bodies.
+pub(crate) const DEPTH_MAX: usize = 256;
 
 /// The index of a node in its arena.
 pub(crate) type NodeId = usize;
@@ -44,6 +47,66 @@ impl Arena {
     /// Returns the node with an index; ids must be from this arena.
     pub(crate) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id]
+    }
+}
+
+/// A node of a schema together with the arena that resolves its references.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At<'a> {
+    pub(crate) arena: &'a Arena,
+    pub(crate) id: NodeId,
+}
+
+impl<'a> At<'a> {
+    /// Returns the node itself.
+    pub(crate) fn node(self) -> &'a Node {
+        self.arena.node(self.id)
+    }
+
+    /// Returns another node of the same schema.
+    pub(crate) fn to(self, id: NodeId) -> At<'a> {
+        At { arena: self.arena, id }
+    }
+
+    /// Returns the declared field of that name.
+    pub(crate) fn field(self, name: &str) -> Option<At<'a>> {
+        self.node().fields.get(name).map(|&id| self.to(id))
+    }
+
+    /// Returns the type of the value under a key: the declared field, or else that of the other keys.
+    pub(crate) fn child(self, name: &str) -> Option<At<'a>> {
+        self.field(name).or_else(|| self.node().element.map(|id| self.to(id)))
+    }
+
+    /// Returns the type of the value under a key, if the schema's author declared it.
+    pub(crate) fn declared(self, name: &str) -> Option<At<'a>> {
+        let node = self.node();
+        if name == "metadata" && (node.embedded || self.id == self.arena.root) && !self.arena.built_in {
+            return node.own_metadata.map(|id| self.to(id));
+        }
+        if node.implicit.contains(&name) {
+            return None;
+        }
+        self.field(name).or(match node.extra {
+            Extra::Of(id) => Some(self.to(id)),
+            Extra::Absent | Extra::Allowed(_) => None,
+        })
+    }
+
+    /// Returns the path of the value under a key: a key of a map is in brackets, a field follows a dot.
+    pub(crate) fn path_of(self, path: &str, key: &str) -> String {
+        let node = self.node();
+        let is_key = !node.fields.contains_key(key) && matches!(node.extra, Extra::Of(_));
+        match (is_key, path.is_empty()) {
+            (true, _) => format!("{path}[{key}]"),
+            (false, true) => key.to_owned(),
+            (false, false) => format!("{path}.{key}"),
+        }
+    }
+
+    /// Returns the type of a list's items.
+    pub(crate) fn items(self) -> Option<At<'a>> {
+        self.node().items.map(|id| self.to(id))
     }
 }
 

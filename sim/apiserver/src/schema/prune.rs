@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::node::Extra;
-use super::{At, DEPTH_MAX};
+use super::node::{At, DEPTH_MAX, Extra};
 
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 

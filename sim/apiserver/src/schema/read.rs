@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::DEPTH_MAX;
 use super::meta;
 use super::node::{
-    Arena, Checks, DEDUCED, Extra, Kind, ListType, MapType, Node, NodeId, PatchMeta, Pattern, UNTYPED,
+    Arena, Checks, DEDUCED, DEPTH_MAX, Extra, Kind, ListType, MapType, Node, NodeId, PatchMeta, Pattern,
+    UNTYPED,
 };
-use super::rules;
+use super::rule;
 
 /// Parses a CRD version's `openAPIV3Schema`, with the implicit type and object metadata.
 pub(super) fn custom_resource(schema: &Value) -> Arena {
@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
             patch: patch_meta(schema),
             default: schema.get("default").filter(|value| !value.is_null()).cloned(),
             checks: self.checks(schema, depth).map(Box::new),
-            rules: rules::read(&rules),
+            rules: rule::read(&rules),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Rules in the Common Expression Language (`x-kubernetes-validations`).
+//! Evaluates the rules of a schema (`x-kubernetes-validations`).
 //!
 //! The expressions are evaluated by kube-cel's functions. Traversal, the matching of old and new values, and messages are
 //! implemented here, because the server matches list items by key and has its own messages.
@@ -6,95 +6,17 @@
 mod matches;
 mod values;
 
-use std::sync::Arc;
-
 use kube_cel::KubeCelExt as _;
-use kube_cel::cel::parser::{Expression, Parser};
-use kube_cel::cel::{Context, ExecutionError, ParseErrors, ResolveResult, Value as CelValue};
+use kube_cel::cel::{Context, ExecutionError, Value as CelValue};
 use serde_json::Value;
 
-use super::node::{Extra, Kind};
-use super::validate::{matching, unchanged};
-use super::{At, DEPTH_MAX};
+use super::node::{At, DEPTH_MAX, Extra, Kind};
+use super::ratchet::{matching, unchanged};
+use super::rule::{Program, Rule};
 use crate::cause::Cause;
 
 /// Maximum length of a message expression's result, in bytes.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
-
-/// A compiled expression. As on a server, it may access fields that may be missing (`self.?field`).
-#[derive(Debug)]
-struct Program(Expression);
-
-impl Program {
-    fn compile(source: &str) -> Result<Self, ParseErrors> {
-        Parser::default().enable_optional_syntax(true).parse(source).map(Self)
-    }
-
-    fn uses(&self, variable: &str) -> bool {
-        self.0.references().has_variable(variable)
-    }
-
-    fn execute(&self, scope: &Context<'_>) -> ResolveResult {
-        CelValue::resolve(&self.0, scope)
-    }
-}
-
-/// One compiled rule.
-#[derive(Debug)]
-pub(crate) struct Rule {
-    source: String,
-    program: Result<Program, String>,
-    message: Option<String>,
-    message_program: Option<Program>,
-    reason: Option<String>,
-    field_path: String,
-    uses_self: bool,
-    uses_old: bool,
-    optional_old: bool,
-}
-
-impl Rule {
-    /// Compiles one entry of `x-kubernetes-validations`.
-    pub(super) fn read(rule: &Value) -> Self {
-        let text = |key: &str| rule.get(key).and_then(Value::as_str).map(str::trim).unwrap_or_default();
-        let source = text("rule").to_owned();
-        let program = Program::compile(&source).map_err(|error| error.to_string());
-        let uses_self = program.as_ref().is_ok_and(|program| program.uses("self"));
-        let uses_old = program.as_ref().is_ok_and(|program| program.uses("oldSelf"));
-        Self {
-            program,
-            message: Some(text("message").to_owned()).filter(|message| !message.is_empty()),
-            message_program: Program::compile(text("messageExpression"))
-                .ok()
-                .filter(|_| !text("messageExpression").is_empty()),
-            reason: rule.get("reason").and_then(Value::as_str).map(str::to_owned),
-            field_path: field_path(text("fieldPath")),
-            uses_self,
-            uses_old,
-            optional_old: rule.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false),
-            source,
-        }
-    }
-
-    /// Returns why the rule does not compile.
-    pub(super) fn error(&self) -> Option<(&str, &str)> {
-        self.program.as_ref().err().map(|error| (self.source.as_str(), error.as_str()))
-    }
-
-    /// Returns whether the rule uses the old value.
-    pub(super) fn uses_old_value(&self) -> bool {
-        self.uses_old
-    }
-
-    fn name(&self) -> &str {
-        self.message.as_deref().unwrap_or(&self.source)
-    }
-}
-
-/// Converts `.a['b']` to the form below a field: `.a.b`.
-fn field_path(path: &str) -> String {
-    path.replace("['", ".").replace("']", "")
-}
 
 thread_local! {
     /// All functions, registered once.
@@ -296,11 +218,6 @@ fn runtime_error(error: &ExecutionError) -> Option<String> {
         ExecutionError::UndeclaredReference(name) => format!("undeclared reference to '{name}'"),
         _ => return None,
     })
-}
-
-/// Compiles the rules of a node.
-pub(super) fn read(rules: &[Value]) -> Arc<[Rule]> {
-    rules.iter().map(Rule::read).collect()
 }
 
 #[cfg(test)]

@@ -3,15 +3,17 @@
 //! First the invariants of structural schemas (types are given, and value validations only narrow what the structure declares),
 //! then defaults, then the keywords one by one, last the rules. Each stage runs only if the previous one found no error.
 
+mod document;
 mod keywords;
 mod nested;
 
 use serde_json::{Map, Value};
 
-use super::read;
-use super::rules::Rule;
-use super::{At, DEPTH_MAX, prune, rules, validate};
+use super::node::{At, DEPTH_MAX, UNTYPED};
+use super::rule::Rule;
+use super::{prune, read, rules, validate};
 use crate::cause::Cause;
+use document::{EMBEDDED, INT_OR_STRING, PRESERVE, entries, flag, is_convertible, text};
 
 /// The position of a node in a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,24 +55,6 @@ pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
     causes
 }
 
-fn is_convertible(schema: &Value, depth: usize) -> bool {
-    const UNSUPPORTED: [&str; 6] =
-        ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
-    const SINGLE: [&str; 3] = ["items", "not", "additionalProperties"];
-    let Some(map) = schema.as_object().filter(|_| depth <= DEPTH_MAX) else { return true };
-    let is_set = |key: &str| map.get(key).is_some_and(|value| !value.is_null());
-    if UNSUPPORTED.iter().any(|key| is_set(key))
-        || map.get("items").is_some_and(Value::is_array)
-        || map.get(PRESERVE) == Some(&Value::Bool(false))
-    {
-        return false;
-    }
-    let single = SINGLE.iter().filter_map(|key| map.get(*key));
-    let listed = ["allOf", "anyOf", "oneOf"].iter().filter_map(|key| map.get(*key)?.as_array()).flatten();
-    let named = map.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::values);
-    single.chain(listed).chain(named).all(|below| is_convertible(below, depth + 1))
-}
-
 fn invariants(schema: &Map<String, Value>, level: Level, path: &str, depth: usize, causes: &mut Vec<Cause>) {
     if depth > DEPTH_MAX {
         return;
@@ -107,10 +91,6 @@ fn invariants(schema: &Map<String, Value>, level: Level, path: &str, depth: usiz
         causes.push(Cause::required(format!("{path}.properties"), detail));
     }
 }
-
-const EMBEDDED: &str = "x-kubernetes-embedded-resource";
-const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
-const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
 fn extensions(schema: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     for extension in [PRESERVE, EMBEDDED] {
@@ -191,7 +171,7 @@ fn defaults(at: At<'_>, path: &str, depth: usize, causes: &mut Vec<Cause>) {
         }
         causes.extend(found);
     }
-    if let Some(items) = at.items().filter(|items| items.id > super::node::UNTYPED) {
+    if let Some(items) = at.items().filter(|items| items.id > UNTYPED) {
         defaults(items, &format!("{path}.items"), depth + 1, causes);
     }
     for name in at.node().fields.keys() {
@@ -225,11 +205,11 @@ fn compile(
         if let Some((_, error)) = rule.error() {
             let detail = format!("compilation failed: ERROR: {error}");
             causes.push(Cause::invalid(format!("{path}.rule"), &internal_rule(source), &detail));
-        } else if let (true, Some(list)) = (rule.uses_old_value(), unmatched) {
+        } else if let (true, Some(list)) = (rule.uses_old, unmatched) {
             let detail =
                 format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
             causes.push(Cause::invalid(format!("{path}.rule"), &source["rule"], &detail));
-        } else if let (false, Some(optional)) = (rule.uses_old_value(), source.get("optionalOldSelf")) {
+        } else if let (false, Some(optional)) = (rule.uses_old, source.get("optionalOldSelf")) {
             let detail = "may not be set if oldSelf is not used in rule";
             causes.push(Cause::invalid(format!("{path}.optionalOldSelf"), optional, detail));
         }
@@ -255,23 +235,6 @@ fn internal_rule(source: &Value) -> Value {
         "Rule": text("rule"), "Message": text("message"), "MessageExpression": text("messageExpression"),
         "Reason": value("reason"), "FieldPath": text("fieldPath"), "OptionalOldSelf": value("optionalOldSelf"),
     })
-}
-
-fn flag(schema: &Map<String, Value>, key: &str) -> bool {
-    schema.get(key).and_then(Value::as_bool).unwrap_or(false)
-}
-
-fn text<'v>(schema: &'v Map<String, Value>, key: &str) -> &'v str {
-    schema.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Returns the schemas under the names of a map.
-fn entries<'v>(
-    schema: &'v Map<String, Value>,
-    key: &str,
-) -> impl Iterator<Item = (&'v String, &'v Map<String, Value>)> {
-    let map = schema.get(key).and_then(Value::as_object);
-    map.into_iter().flatten().filter_map(|(name, value)| Some((name, value.as_object()?)))
 }
 
 #[cfg(test)]

@@ -2,63 +2,27 @@
 //!
 //! On updates, errors that existed before and have not changed are accepted, as far as old and new values can be matched.
 
-mod embedded;
+mod finding;
 mod format;
-mod lists;
 mod number;
-mod ratchet;
 
 use serde_json::{Map, Value};
 
-use super::node::{Checks, Extra, Kind};
-use super::{At, DEPTH_MAX};
+use super::node::{At, Checks, DEPTH_MAX, Extra, Kind, UNTYPED};
+use super::ratchet::{matching, unchanged};
 use crate::cause::{Cause, text};
-
-pub(super) use embedded::{embedded, metadata as embedded_metadata};
-pub(super) use lists::lists;
-pub(super) use ratchet::{matching, unchanged};
-
-/// An error, with the text that identifies it.
-#[derive(Debug, Clone)]
-struct Finding {
-    text: String,
-    cause: Cause,
-}
-
-/// The errors of a traversal, and the number of matches: the best of several alternatives is the one with the most matches.
-#[derive(Debug, Default)]
-struct Verdict {
-    findings: Vec<Finding>,
-    matched: usize,
-}
-
-impl Verdict {
-    fn push(&mut self, finding: Finding) {
-        if self.findings.iter().all(|other| other.text != finding.text) {
-            self.findings.push(finding);
-        }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.matched += other.matched;
-        other.findings.into_iter().for_each(|finding| self.push(finding));
-    }
-
-    fn is_ok(&self) -> bool {
-        self.findings.is_empty()
-    }
-}
+use finding::{Finding, Origin, Verdict};
 
 /// Returns the causes for the values of an object; `old` is the stored object on update.
 pub(super) fn values(root: At<'_>, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let walk = Walk { prefix: "" };
+    let walk = Walk { origin: Origin("") };
     walk.value(root, object, old, "", 0).findings.into_iter().map(|finding| finding.cause).collect()
 }
 
 /// Returns the causes for the values of an object's status.
 pub(super) fn status(root: At<'_>, object: &Value, old: &Value) -> Vec<Cause> {
     let (Some(at), Some(status)) = (root.declared("status"), object.get("status")) else { return Vec::new() };
-    let walk = Walk { prefix: "status" };
+    let walk = Walk { origin: Origin("status") };
     walk.value(at, status, old.get("status"), "", 0)
         .findings
         .into_iter()
@@ -68,39 +32,15 @@ pub(super) fn status(root: At<'_>, object: &Value, old: &Value) -> Vec<Cause> {
 
 /// Returns the causes for the value of a field.
 pub(super) fn under(at: At<'_>, value: &Value, field: &str) -> Vec<Cause> {
-    let walk = Walk { prefix: field };
+    let walk = Walk { origin: Origin(field) };
     walk.value(at, value, None, "", 0).findings.into_iter().map(|finding| finding.cause).collect()
 }
 
 struct Walk<'p> {
-    prefix: &'p str,
+    origin: Origin<'p>,
 }
 
 impl Walk<'_> {
-    fn field(&self, path: &str) -> String {
-        let path = path.strip_prefix('.').unwrap_or(path);
-        match (self.prefix, path) {
-            ("", "") => "<nil>".to_owned(),
-            ("", path) => path.to_owned(),
-            (prefix, "") => prefix.to_owned(),
-            (prefix, path) => format!("{prefix}.{path}"),
-        }
-    }
-
-    fn invalid(&self, path: &str, value: &Value, text: String) -> Finding {
-        Finding { cause: Cause::invalid(self.field(path), value, &text), text }
-    }
-
-    fn wrong_type(&self, path: &str, expected: &str, actual: &str) -> Finding {
-        let text = format!("{path} in body must be of type {expected}: {}", text::quote(actual));
-        Finding { cause: Cause::type_invalid(self.field(path), &Value::from(actual), &text), text }
-    }
-
-    /// Returns an error without a field.
-    fn general(&self, text: String) -> Finding {
-        Finding { cause: Cause::invalid(self.field(""), &Value::from(""), &text), text }
-    }
-
     fn value(&self, at: At<'_>, value: &Value, old: Option<&Value>, path: &str, depth: usize) -> Verdict {
         let mut verdict = Verdict::default();
         if depth > DEPTH_MAX {
@@ -122,13 +62,13 @@ impl Walk<'_> {
                 verdict.matched += 1;
                 if let Some(format) = format::applicable(at.node()) {
                     if !format::is_valid(format, string) {
-                        verdict.push(self.wrong_type(path, format, string));
+                        verdict.push(self.origin.wrong_type(path, format, string));
                     }
                     verdict.matched += 1;
                 }
             }
             Value::Number(number) => {
-                number::check(self, at.node(), checks, number, path, &mut verdict);
+                number::check(self.origin, at.node(), checks, number, path, &mut verdict);
                 verdict.matched += 2;
             }
             Value::Array(list) => {
@@ -174,7 +114,7 @@ impl Walk<'_> {
         let (actual, actual_format) = match value {
             Value::Null => {
                 if !types.is_empty() && !node.nullable {
-                    verdict.push(self.wrong_type(path, &expected, "null"));
+                    verdict.push(self.origin.wrong_type(path, &expected, "null"));
                 } else {
                     verdict.matched += 1;
                 }
@@ -194,12 +134,12 @@ impl Walk<'_> {
         let is_text = matches!(value, Value::String(_) | Value::Array(_));
         match format {
             Some(format) if !is_text && !fits && format != actual_format => {
-                verdict.push(self.wrong_type(path, format, actual_format));
+                verdict.push(self.origin.wrong_type(path, format, actual_format));
             }
             Some(_) if is_text && !types.contains(&"number") && !types.contains(&"integer") => {
                 verdict.matched += 1;
             }
-            _ if !fits => verdict.push(self.wrong_type(path, &expected, actual)),
+            _ if !fits => verdict.push(self.origin.wrong_type(path, &expected, actual)),
             _ => verdict.matched += 1,
         }
     }
@@ -217,16 +157,16 @@ impl Walk<'_> {
             "{path} in body should be one of {}",
             text::plain(&Value::from(checks.enumeration.clone()))
         );
-        verdict.push(Finding { cause: Cause::unsupported(self.field(path), value, &names), text });
+        verdict.push(Finding { cause: Cause::unsupported(self.origin.field(path), value, &names), text });
     }
 
     fn string(&self, checks: &Checks, string: &str, value: &Value, path: &str, verdict: &mut Verdict) {
         let length = i64::try_from(string.chars().count()).unwrap_or(i64::MAX);
         if let Some(max) = checks.max_length.filter(|max| length > *max) {
             let text = format!("{path} in body should be at most {max} chars long");
-            verdict.push(Finding { cause: Cause::too_long(self.field(path), max), text });
+            verdict.push(Finding { cause: Cause::too_long(self.origin.field(path), max), text });
         } else if let Some(min) = checks.min_length.filter(|min| length < *min) {
-            verdict.push(self.invalid(
+            verdict.push(self.origin.invalid(
                 path,
                 value,
                 format!("{path} in body should be at least {min} chars long"),
@@ -234,7 +174,7 @@ impl Walk<'_> {
         } else if let Some(pattern) = &checks.pattern
             && !pattern.regex.as_ref().is_some_and(|regex| regex.is_match(string))
         {
-            verdict.push(self.invalid(
+            verdict.push(self.origin.invalid(
                 path,
                 value,
                 format!("{path} in body should match '{}'", pattern.source),
@@ -253,7 +193,7 @@ impl Walk<'_> {
         depth: usize,
         verdict: &mut Verdict,
     ) {
-        if let Some(items) = at.items().filter(|items| items.id > super::node::UNTYPED) {
+        if let Some(items) = at.items().filter(|items| items.id > UNTYPED) {
             for (index, item) in list.iter().enumerate() {
                 let old = old.and_then(|old| matching(at, old, item));
                 verdict.merge(self.value(items, item, old, &format!("{path}[{index}]"), depth + 1));
@@ -262,16 +202,16 @@ impl Walk<'_> {
         let size = i64::try_from(list.len()).unwrap_or(i64::MAX);
         if let Some(min) = checks.min_items.filter(|min| size < *min) {
             let text = format!("{path} in body should have at least {min} items");
-            verdict.push(self.invalid(path, &Value::from(size), text));
+            verdict.push(self.origin.invalid(path, &Value::from(size), text));
         }
         if let Some(max) = checks.max_items.filter(|max| size > *max) {
             let text = format!("{path} in body should have at most {max} items");
-            verdict.push(Finding { cause: Cause::too_many(self.field(path), list.len(), max), text });
+            verdict.push(Finding { cause: Cause::too_many(self.origin.field(path), list.len(), max), text });
         }
         let has_twins =
             || list.iter().enumerate().any(|(index, item)| list[..index].iter().any(|other| other == item));
         if checks.unique_items && has_twins() {
-            verdict.push(self.invalid(
+            verdict.push(self.origin.invalid(
                 path,
                 &Value::from(""),
                 format!("{path} in body shouldn't contain duplicates"),
@@ -293,30 +233,30 @@ impl Walk<'_> {
         let size = i64::try_from(map.len()).unwrap_or(i64::MAX);
         if let Some(min) = checks.min_properties.filter(|min| size < *min) {
             let text = format!("{path} in body should have at least {min} properties");
-            verdict.push(self.invalid(path, &Value::from(size), text));
+            verdict.push(self.origin.invalid(path, &Value::from(size), text));
         }
         if let Some(max) = checks.max_properties.filter(|max| size > *max) {
             let text = format!("{path} in body should have at most {max} properties");
-            verdict.push(Finding { cause: Cause::too_many(self.field(path), map.len(), max), text });
+            verdict.push(Finding { cause: Cause::too_many(self.origin.field(path), map.len(), max), text });
         }
         for (key, value) in map {
             let is_property = at.node().fields.contains_key(key);
             let forbidden = at.node().extra == Extra::Allowed(false) && !is_property;
             if forbidden {
                 let text = format!("{path}.{key} in body is a forbidden property");
-                verdict.push(self.invalid(path, &Value::from(key.as_str()), text));
+                verdict.push(self.origin.invalid(path, &Value::from(key.as_str()), text));
                 continue;
             }
             let Some(child) = at.declared(key) else { continue };
             let below = if path.is_empty() && is_property { key.clone() } else { format!("{path}.{key}") };
             let is_type =
-                path.is_empty() && self.prefix.is_empty() && matches!(key.as_str(), "kind" | "apiVersion");
+                path.is_empty() && self.origin.0.is_empty() && matches!(key.as_str(), "kind" | "apiVersion");
             let old = old.filter(|_| !is_type).and_then(|old| old.get(key));
             verdict.merge(self.value(child, value, old, &below, depth + 1));
         }
         for key in checks.required.iter().filter(|key| !map.contains_key(*key)) {
             let text = format!("{path}.{key} in body is required");
-            let cause = Cause::required(self.field(&format!("{path}.{key}")), "");
+            let cause = Cause::required(self.origin.field(&format!("{path}.{key}")), "");
             verdict.push(Finding { text, cause });
         }
     }
@@ -337,7 +277,8 @@ impl Walk<'_> {
             let (passed, best) = best_of(checks.any_of.iter().map(judge), true);
             if passed == 0 {
                 verdict.push(
-                    self.general(format!("{} must validate at least one schema (anyOf)", text::quote(path))),
+                    self.origin
+                        .general(format!("{} must validate at least one schema (anyOf)", text::quote(path))),
                 );
             }
             verdict.merge(best);
@@ -352,7 +293,7 @@ impl Walk<'_> {
                 };
                 let path = text::quote(path);
                 let text = format!("{path} must validate one and only one schema (oneOf). {found}");
-                verdict.push(self.general(text));
+                verdict.push(self.origin.general(text));
             }
             if passed <= 1 {
                 verdict.merge(best);
@@ -367,13 +308,16 @@ impl Walk<'_> {
         if passed != checks.all_of.len() {
             let none = if passed == 0 { ". None validated" } else { "" };
             verdict.push(
-                self.general(format!("{} must validate all the schemas (allOf){none}", text::quote(path))),
+                self.origin
+                    .general(format!("{} must validate all the schemas (allOf){none}", text::quote(path))),
             );
         }
         if let Some(not) = &checks.not
             && judge(not).is_ok()
         {
-            verdict.push(self.general(format!("{} must not validate the schema (not)", text::quote(path))));
+            verdict.push(
+                self.origin.general(format!("{} must not validate the schema (not)", text::quote(path))),
+            );
         }
     }
 }

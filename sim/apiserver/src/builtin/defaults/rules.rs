@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::{Fields, is_unset, nested, set, text};
+use super::fields::{Fields, is_unset, nested, set, text};
 use crate::builtin::quantity::Quantity;
 
 /// Applies the rules of one type to one occurrence of it.

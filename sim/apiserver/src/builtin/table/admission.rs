@@ -1,7 +1,7 @@
 //! Rows of admission policies and their bindings.
 
 use super::format::label_selector;
-use super::{Cells, Row};
+use super::row::{Cells, Row, row};
 use crate::builtin::view::{given, list, part, text};
 
 impl Row<'_> {

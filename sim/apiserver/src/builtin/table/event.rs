@@ -1,7 +1,7 @@
 //! The row of an event.
 
 use super::format::age;
-use super::{Cells, Row};
+use super::row::{Cells, Row, row};
 use crate::builtin::view::{given, integer, part, text};
 
 impl Row<'_> {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::format::{age, label_selector, or_none};
-use super::{Cells, Row};
+use super::row::{Cells, Row, row};
 use crate::builtin::time::epoch_seconds;
 use crate::builtin::view::{given, integer, list, part, text};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::format::{address, label_selector, labels, or_none, some_of};
-use super::{Cells, Row, marked_default};
+use super::row::{Cells, Row, marked_default, row};
 use crate::builtin::view::{given, integer, list, part, text};
 
 impl Row<'_> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::format::or_none;
-use super::{Cells, Row};
+use super::row::{Cells, Row, row};
 use crate::builtin::view::{entries, flag, list, part, text};
 
 impl Row<'_> {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::format::or_none;
-use super::{Cells, Row};
+use super::row::{Cells, Row, row};
 use crate::builtin::view::{flag, given, list, part, text};
 
 impl Row<'_> {

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::common::label_selector;
 use crate::builtin::field::Path;
+use crate::builtin::names;
+use crate::builtin::resource::Resource;
 use crate::builtin::view::{given, list, part, text};
-use crate::builtin::{Resource, names};
 use crate::cause::Cause;
 
 const GROUP: &str = "rbac.authorization.k8s.io";

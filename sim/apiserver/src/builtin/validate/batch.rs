@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::common::{label_selector, not_negative, selects};
-use super::{choice, cron, immutable, pod};
+use super::common::{choice, immutable, label_selector, not_negative, selects};
+use super::{cron, pod};
 use crate::builtin::field::Path;
 use crate::builtin::view::{given, integer, list, part, text};
 use crate::cause::Cause;

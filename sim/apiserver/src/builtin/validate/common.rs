@@ -1,4 +1,4 @@
-//! Validation that several kinds share: selectors, ports, addresses.
+//! Validation that several kinds share: selectors, ports, numbers, words.
 
 use serde_json::Value;
 
@@ -85,5 +85,30 @@ pub(super) fn port_number(number: i64, path: &Path, causes: &mut Vec<Cause>) {
 pub(super) fn not_negative(value: &Value, field: &str, path: &Path, causes: &mut Vec<Cause>) {
     if let Some(number) = value.get(field).and_then(Value::as_i64).filter(|number| *number < 0) {
         causes.push(path.child(field).invalid(number, "must be greater than or equal to 0"));
+    }
+}
+
+/// Checks that a value does not change.
+pub(super) fn immutable(
+    path: &Path,
+    object: &Value,
+    old: Option<&Value>,
+    field: &str,
+    causes: &mut Vec<Cause>,
+) {
+    if let Some(old) = old
+        && object.get(field) != old.get(field)
+    {
+        causes.push(path.invalid(object.get(field).cloned().unwrap_or_default(), "field is immutable"));
+    }
+}
+
+/// Checks that a value is one of a closed set of words; an empty one is missing.
+pub(super) fn choice(path: &Path, value: &Value, field: &str, supported: &[&str], causes: &mut Vec<Cause>) {
+    let path = path.child(field);
+    match text(value, field) {
+        "" => causes.push(path.required("")),
+        word if !supported.contains(&word) => causes.push(path.not_supported(word, supported)),
+        _ => {}
     }
 }

@@ -4,10 +4,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::immutable;
+use super::common::immutable;
 use crate::builtin::field::Path;
+use crate::builtin::json_syntax;
+use crate::builtin::names;
 use crate::builtin::view::{entries, flag, given, text};
-use crate::builtin::{json_syntax, names};
 use crate::cause::Cause;
 
 /// Maximum total size of the values of one object, in bytes.

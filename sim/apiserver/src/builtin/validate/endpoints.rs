@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::address;
-use super::common::{PROTOCOLS, port_number};
+use super::common::{PROTOCOLS, immutable, port_number};
 use crate::builtin::field::Path;
 use crate::builtin::names;
 use crate::builtin::view::{given, integer, list, text};
@@ -80,7 +80,7 @@ pub(super) fn slice(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>
     } else if !kinds.contains(&kind) {
         causes.push(Path::root("addressType").not_supported(kind, &kinds));
     }
-    super::immutable(&Path::root("addressType"), object, old, "addressType", causes);
+    immutable(&Path::root("addressType"), object, old, "addressType", causes);
     slice_ports(object, causes);
     for (index, endpoint) in list(object, "endpoints").iter().enumerate() {
         let path = Path::root("endpoints").index(index).child("addresses");

@@ -2,20 +2,19 @@
 
 mod container;
 mod environment;
+mod identity;
 mod volume;
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::choice;
-use super::common::labels;
+use super::common::{choice, labels};
 use crate::builtin::field::Path;
 use crate::builtin::names;
 use crate::builtin::view::{flag, given, integer, list, part, text};
 use crate::cause::Cause;
-
-const USER_ID_MAX: i64 = i32::MAX as i64;
+use identity::identity;
 
 /// Validates a whole Pod.
 pub(super) fn pod(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
@@ -159,14 +158,6 @@ fn security_context(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     let context = part(spec, "securityContext");
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
         identity(context, field, path, causes);
-    }
-}
-
-/// Checks a user or group number.
-fn identity(context: &Value, field: &str, path: &Path, causes: &mut Vec<Cause>) {
-    if let Some(id) = integer(context, field) {
-        let path = path.child(field);
-        causes.extend(names::in_range(id, 0, USER_ID_MAX).iter().map(|message| path.invalid(id, message)));
     }
 }
 

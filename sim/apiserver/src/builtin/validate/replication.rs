@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::common::{not_negative, selects};
-use super::{immutable, workload::running_template};
+use super::common::{immutable, not_negative, selects};
+use super::workload::running_template;
 use crate::builtin::field::Path;
 use crate::builtin::view::{given, integer, part};
 use crate::cause::Cause;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::common::{PROTOCOLS, labels, port_number, port_number_or_name};
-use super::{address, choice};
+use super::address;
+use super::common::{PROTOCOLS, choice, labels, port_number, port_number_or_name};
 use crate::builtin::field::Path;
 use crate::builtin::names;
 use crate::builtin::view::{given, integer, list, part, text};

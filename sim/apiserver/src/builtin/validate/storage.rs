@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::common::label_selector;
-use super::{immutable, resources};
+use super::common::{immutable, label_selector};
+use super::resources;
 use crate::builtin::field::Path;
 use crate::builtin::names;
 use crate::builtin::quantity::Quantity;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::common::{label_selector, not_negative, selects};
-use super::{immutable, pod, storage};
+use super::common::{immutable, label_selector, not_negative, selects};
+use super::{pod, storage};
 use crate::builtin::field::Path;
 use crate::builtin::names;
 use crate::builtin::view::{given, integer, list, part, text};

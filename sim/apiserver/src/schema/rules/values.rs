@@ -9,8 +9,7 @@ use kube_cel::cel::{Context, Program, Value as CelValue};
 use serde_json::Value;
 
 use crate::cause::text;
-use crate::schema::node::{Extra, Kind};
-use crate::schema::{At, DEPTH_MAX};
+use crate::schema::node::{At, DEPTH_MAX, Extra, Kind};
 
 /// Reserved names of the language.
 const RESERVED: [&str; 21] = [

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{DEPTH_MAX, EMBEDDED, PRESERVE, entries, flag, is_convertible, text};
+use super::document::{EMBEDDED, PRESERVE, entries, flag, is_convertible, text};
 use crate::cause::Cause;
+use crate::schema::node::DEPTH_MAX;
 
 /// The restrictions at a position in the schema.
 #[derive(Clone, Copy)]

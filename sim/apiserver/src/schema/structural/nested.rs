@@ -3,8 +3,9 @@
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::{DEPTH_MAX, entries, text};
+use super::document::{entries, text};
 use crate::cause::Cause;
+use crate::schema::node::DEPTH_MAX;
 
 /// The positions at which `anyOf: [integer, string]` is the idiom for values of both types.
 #[derive(Clone, Copy, Default)]

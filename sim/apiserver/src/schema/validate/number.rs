@@ -2,13 +2,13 @@
 
 use serde_json::{Number, Value};
 
-use super::{Finding, Verdict, Walk};
+use super::finding::{Finding, Origin, Verdict};
 use crate::cause::text;
 use crate::schema::node::{Checks, Kind, Node};
 
 /// Checks range, factor and bounds.
 pub(super) fn check(
-    walk: &Walk<'_>,
+    origin: Origin<'_>,
     node: &Node,
     checks: &Checks,
     number: &Number,
@@ -18,10 +18,10 @@ pub(super) fn check(
     let float = number.as_f64().unwrap_or_default();
     let range = Range::of(node);
     if let Some(text) = range.violation("Checked", float, path) {
-        verdict.push(walk.general(text));
+        verdict.push(origin.general(text));
     }
     let value = Value::Number(number.clone());
-    let bound = |what: &str, bound: f64| range.violation(what, bound, path).map(|text| walk.general(text));
+    let bound = |what: &str, bound: f64| range.violation(what, bound, path).map(|text| origin.general(text));
     let mut push = |finding: Option<Finding>| finding.into_iter().for_each(|finding| verdict.push(finding));
     if let Some(factor) = checks.multiple_of {
         let unfit = bound("MultipleOf", factor);
@@ -30,10 +30,10 @@ pub(super) fn check(
         if factor <= 0.0 {
             let text =
                 format!("factor MultipleOf declared for {path} must be positive: {}", text::float(factor));
-            push(Some(walk.invalid(path, &Value::from(0), text)));
+            push(Some(origin.invalid(path, &Value::from(0), text)));
         } else if !is_multiple(float, factor) {
             let text = format!("{path} in body should be a multiple of {}", text::float(factor));
-            push(Some(walk.invalid(path, &value, text)));
+            push(Some(origin.invalid(path, &value, text)));
         }
     }
     if let Some(min) = checks.minimum {
@@ -43,7 +43,7 @@ pub(super) fn check(
         if below(float, min, checks.exclusive_minimum) {
             let or_equal = if checks.exclusive_minimum { "" } else { "or equal to " };
             let text = format!("{path} in body should be greater than {or_equal}{}", text::float(min));
-            push(Some(walk.invalid(path, &value, text)));
+            push(Some(origin.invalid(path, &value, text)));
         }
     }
     if let Some(max) = checks.maximum {
@@ -53,7 +53,7 @@ pub(super) fn check(
         if below(-float, -max, checks.exclusive_maximum) {
             let or_equal = if checks.exclusive_maximum { "" } else { "or equal to " };
             let text = format!("{path} in body should be less than {or_equal}{}", text::float(max));
-            push(Some(walk.invalid(path, &value, text)));
+            push(Some(origin.invalid(path, &value, text)));
         }
     }
 }

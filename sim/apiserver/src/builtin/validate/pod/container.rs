@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{environment, identity};
+use super::environment;
+use super::identity::identity;
 use crate::builtin::field::Path;
 use crate::builtin::names;
 use crate::builtin::quantity::Quantity;
-use crate::builtin::validate::common::{PROTOCOLS, not_negative, port_number, port_number_or_name};
-use crate::builtin::validate::{choice, resources};
+use crate::builtin::validate::common::{PROTOCOLS, choice, not_negative, port_number, port_number_or_name};
+use crate::builtin::validate::resources;
 use crate::builtin::view::{entries, flag, given, integer, list, part, text};
 use crate::cause::Cause;
 

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::node::{At, DEPTH_MAX, ListType};
 use crate::cause::Cause;
-use crate::schema::node::ListType;
-use crate::schema::{At, DEPTH_MAX};
 
 /// Returns the causes for duplicate items.
-pub(in crate::schema) fn lists(root: At<'_>, object: &Value) -> Vec<Cause> {
+pub(super) fn causes(root: At<'_>, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     if object.is_object() {
         walk(root, object, "", 0, &mut causes);

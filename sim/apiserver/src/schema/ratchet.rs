@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
-use crate::schema::node::ListType;
-use crate::schema::{At, DEPTH_MAX};
+use super::node::{At, DEPTH_MAX, ListType};
 
 /// Returns the old item that matches a new one of a list with keys.
-pub(in crate::schema) fn matching<'v>(at: At<'_>, old: &'v Value, item: &Value) -> Option<&'v Value> {
+pub(super) fn matching<'v>(at: At<'_>, old: &'v Value, item: &Value) -> Option<&'v Value> {
     let Some(ListType::Map(keys)) = &at.node().list else { return None };
     // Items without a key can't be distinguished.
     let key =
@@ -16,7 +15,7 @@ pub(in crate::schema) fn matching<'v>(at: At<'_>, old: &'v Value, item: &Value) 
 }
 
 /// Returns whether nothing changed, as far as the schema allows old and new values to be matched.
-pub(in crate::schema) fn unchanged(at: At<'_>, old: &Value, new: &Value, depth: usize) -> bool {
+pub(super) fn unchanged(at: At<'_>, old: &Value, new: &Value, depth: usize) -> bool {
     if depth > DEPTH_MAX {
         return false;
     }

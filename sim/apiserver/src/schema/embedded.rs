@@ -2,18 +2,18 @@
 
 use serde_json::Value;
 
+use super::node::{At, DEPTH_MAX};
 use crate::cause::Cause;
-use crate::schema::{At, DEPTH_MAX};
 
 /// Returns what is wrong with the types of embedded objects.
-pub(in crate::schema) fn embedded(root: At<'_>, object: &Value) -> Vec<Cause> {
+pub(super) fn causes(root: At<'_>, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     visit(root, object, "", 0, &mut |embedded, path| type_meta(embedded, path, &mut causes));
     causes
 }
 
 /// Returns the metadata of embedded objects, with their paths.
-pub(in crate::schema) fn metadata(root: At<'_>, object: &Value) -> Vec<(String, Value)> {
+pub(super) fn metadata(root: At<'_>, object: &Value) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     visit(root, object, "", 0, &mut |embedded, path| {
         let metadata = embedded.get("metadata").filter(|metadata| !metadata.is_null());

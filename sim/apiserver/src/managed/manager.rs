@@ -1,0 +1,14 @@
+//! The writers of an object.
+
+/// The writer, and the time of the write.
+#[derive(Debug, Clone, Copy)]
+pub struct Manager<'a> {
+    /// The field manager's name.
+    pub name: &'a str,
+    /// The API version of the request.
+    pub api_version: &'a str,
+    /// The subresource of the write, if any.
+    pub subresource: Option<&'a str>,
+    /// The wall time as an RFC 3339 string in whole seconds.
+    pub time: &'a str,
+}

@@ -1,0 +1,83 @@
+//! Compiled rules in the Common Expression Language (`x-kubernetes-validations`).
+
+use std::sync::Arc;
+
+use kube_cel::cel::parser::{Expression, Parser};
+use kube_cel::cel::{Context, ParseErrors, ResolveResult, Value as CelValue};
+use serde_json::Value;
+
+/// A compiled expression. As on a server, it may access fields that may be missing (`self.?field`).
+#[derive(Debug)]
+pub(super) struct Program(Expression);
+
+impl Program {
+    fn compile(source: &str) -> Result<Self, ParseErrors> {
+        Parser::default().enable_optional_syntax(true).parse(source).map(Self)
+    }
+
+    fn uses(&self, variable: &str) -> bool {
+        self.0.references().has_variable(variable)
+    }
+
+    pub(super) fn execute(&self, scope: &Context<'_>) -> ResolveResult {
+        CelValue::resolve(&self.0, scope)
+    }
+}
+
+/// One compiled rule.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(super) source: String,
+    pub(super) program: Result<Program, String>,
+    pub(super) message: Option<String>,
+    pub(super) message_program: Option<Program>,
+    pub(super) reason: Option<String>,
+    pub(super) field_path: String,
+    pub(super) uses_self: bool,
+    pub(super) uses_old: bool,
+    pub(super) optional_old: bool,
+}
+
+impl Rule {
+    /// Compiles one entry of `x-kubernetes-validations`.
+    pub(super) fn read(rule: &Value) -> Self {
+        let text = |key: &str| rule.get(key).and_then(Value::as_str).map(str::trim).unwrap_or_default();
+        let source = text("rule").to_owned();
+        let program = Program::compile(&source).map_err(|error| error.to_string());
+        let uses_self = program.as_ref().is_ok_and(|program| program.uses("self"));
+        let uses_old = program.as_ref().is_ok_and(|program| program.uses("oldSelf"));
+        Self {
+            program,
+            message: Some(text("message").to_owned()).filter(|message| !message.is_empty()),
+            message_program: Program::compile(text("messageExpression"))
+                .ok()
+                .filter(|_| !text("messageExpression").is_empty()),
+            reason: rule.get("reason").and_then(Value::as_str).map(str::to_owned),
+            field_path: field_path(text("fieldPath")),
+            uses_self,
+            uses_old,
+            optional_old: rule.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false),
+            source,
+        }
+    }
+
+    /// Returns why the rule does not compile.
+    pub(super) fn error(&self) -> Option<(&str, &str)> {
+        self.program.as_ref().err().map(|error| (self.source.as_str(), error.as_str()))
+    }
+
+    /// Returns the text by which messages name the rule.
+    pub(super) fn name(&self) -> &str {
+        self.message.as_deref().unwrap_or(&self.source)
+    }
+}
+
+/// Converts `.a['b']` to the form below a field: `.a.b`.
+fn field_path(path: &str) -> String {
+    path.replace("['", ".").replace("']", "")
+}
+
+/// Compiles the rules of a node.
+pub(super) fn read(rules: &[Value]) -> Arc<[Rule]> {
+    rules.iter().map(Rule::read).collect()
+}
