@@ -132,10 +132,12 @@ pub(super) fn mend(hand: &mut dyn Client) {
     for kind in [names::application(), names::secret()] {
         for object in hand.server().objects(&kind) {
             let target = reference(&kind, &object);
+            // Argo CD deletes nothing that it skips.
+            if annotation(&object, SKIP_RECONCILE).is_some() {
+                hand.merge(&target, &json!({ "metadata": { "annotations": { SKIP_RECONCILE: null } } }));
+            }
             if annotation(&object, SQUATTER).is_some() || is_lost(hand, &object) {
                 hand.delete(&target);
-            } else if annotation(&object, SKIP_RECONCILE).is_some() {
-                hand.merge(&target, &json!({ "metadata": { "annotations": { SKIP_RECONCILE: null } } }));
             }
         }
     }
