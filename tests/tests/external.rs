@@ -11,7 +11,7 @@ use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
 use lockstep_external as external;
 use lockstep_external::dpu_clusters::Access;
 use lockstep_external::hypershift::{self, hosted_cluster_kind, node_pool_kind};
-use lockstep_external::{Pace, dpf, metallb};
+use lockstep_external::{Pace, dpu_clusters, metallb};
 use lockstep_runtime::clock::Clock;
 use lockstep_runtime::execute::Executor;
 use lockstep_runtime::manager::Manager;
@@ -126,7 +126,7 @@ async fn set_up(user: &User) -> anyhow::Result<()> {
     pool["metadata"]["namespace"] = json!(metallb::NAMESPACE);
     user.apply(&metallb::pool_kind(), pool).await?;
     let kubeconfig = json!({ "type": "static", "kubeconfig": "dpus" });
-    user.apply(&dpf::cluster_kind(), named("dpus", &kubeconfig)).await?;
+    user.apply(&dpu_clusters::cluster_kind(), named("dpus", &kubeconfig)).await?;
     let release = json!({ "image": "registry.example.com/ocp-release:4.19.0-multi" });
     let publish = |(service, strategy)| json!({ "service": service, "servicePublishingStrategy": { "type": strategy } });
     let services = [
@@ -160,7 +160,7 @@ async fn a_hosted_cluster_comes_and_goes(client: Client) -> anyhow::Result<()> {
     ensure!(cluster["status"]["controlPlaneEndpoint"] == json!({ "host": "192.0.2.10", "port": 6443 }));
     ensure!(cluster["status"]["kubeconfig"]["name"] == "prod-admin-kubeconfig");
     user.has(&node_pool_kind(), "prod", "ValidReleaseImage").await?;
-    user.has(&dpf::cluster_kind(), "dpus", "Ready").await?;
+    user.has(&dpu_clusters::cluster_kind(), "dpus", "Ready").await?;
     user.delete(&hosted_cluster_kind(), "prod").await?;
     ensure!(user.get(&node_pool_kind(), "prod").await?.is_none());
     let name = hypershift::control_plane_namespace(NAMESPACE, "prod");
@@ -170,7 +170,7 @@ async fn a_hosted_cluster_comes_and_goes(client: Client) -> anyhow::Result<()> {
         Err(failure) => ensure!(failure.class == Class::NotFound, "{failure}"),
         other => bail!("{other:?}"),
     }
-    user.delete(&dpf::cluster_kind(), "dpus").await
+    user.delete(&dpu_clusters::cluster_kind(), "dpus").await
 }
 
 #[tokio::test]

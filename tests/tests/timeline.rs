@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use lockstep_sim::plan::Range;
+use lockstep_sim::draw::Range;
 use lockstep_sim::timeline::Kind;
 use lockstep_sim::{Simulation, SystemUnderTest as _, Timeline, Violation};
 use lockstep_subjects::namespaceclass::NamespaceClass;

@@ -23,7 +23,7 @@
 //!
 //! [`release`]: crate::dpu_clusters::release
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockstep_engine::finalizer;
@@ -32,49 +32,23 @@ use serde_json::Value;
 
 use self::compare::Compared;
 use self::destination::Cache;
-use super::dpf::cluster_kind;
-use super::dpu_clusters::Kubeconfigs;
+use super::dpu_clusters::{Kubeconfigs, cluster_kind};
+use super::kinds::{config_map_kind, reference, secret_kind};
 use super::level::Controller;
 use super::read_view::ReadView;
-use super::{config_map_kind, reference, secret_kind};
 
 mod compare;
 mod deletion;
 mod destination;
+mod model;
 mod operation;
 mod project;
 mod status;
 
-pub use self::status::repeated;
-
-/// The namespace of Argo CD; it ignores objects in other namespaces.
-pub const NAMESPACE: &str = "dpf-argo-cd-system";
-/// The finalizers that keep Applications until their workloads are removed, and projects until their Applications are removed.
-/// The last two select how workloads are removed; the model treats them the same.
-pub const FINALIZERS: [&str; 3] = [
-    "resources-finalizer.argocd.argoproj.io",
-    "resources-finalizer.argocd.argoproj.io/foreground",
-    "resources-finalizer.argocd.argoproj.io/background",
-];
-/// The label with the purpose of a Secret; `cluster` for a cluster.
-pub const SECRET_TYPE: &str = "argocd.argoproj.io/secret-type";
-/// On an Application or the Secret of a cluster, with the value `true`: Argo CD ignores it.
-pub const SKIP_RECONCILE: &str = "argocd.argoproj.io/skip-reconcile";
-/// Requests a refresh. Argo CD removes the annotation with the refresh.
-pub const REFRESH: &str = "argocd.argoproj.io/refresh";
-
-/// Returns the kind of its Applications.
-pub fn application_kind() -> Arc<Kind> {
-    Kind::known("argoproj.io", "v1alpha1", "Application", "applications", true)
-}
-
-/// Returns the kind of its projects.
-pub fn project_kind() -> Arc<Kind> {
-    Kind::known("argoproj.io", "v1alpha1", "AppProject", "appprojects", true)
-}
-
-/// Charts, by the URL of their repository as in an Application, and their name.
-pub type Charts = BTreeSet<(String, String)>;
+pub use self::model::{
+    Charts, FINALIZERS, NAMESPACE, REFRESH, SECRET_TYPE, SKIP_RECONCILE, application_kind, project_kind,
+    repeated,
+};
 
 /// Argo CD's application controller.
 #[derive(Debug, Clone, Default)]
@@ -172,7 +146,14 @@ impl ArgoCd {
             deletion::tend(look, target, application, &destination, &mut self.kubeconfigs);
             return None;
         }
-        let compared = compare::compare(look, application, &destination, self);
+        let compared = compare::compare(
+            look,
+            application,
+            &destination,
+            self.charts.as_ref(),
+            &mut self.kubeconfigs,
+            &mut self.cache,
+        );
         if !has_operation || operation::go_on(look, target, application, &compared) {
             status::tend(look, target, application, &compared);
         }

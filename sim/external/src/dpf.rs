@@ -7,24 +7,17 @@ use lockstep_engine::finalizer;
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting};
 use serde_json::{Value, json};
 
-use super::dpu_clusters::{Kubeconfigs, is_reachable};
+use super::dpu_clusters::{Kubeconfigs, cluster_kind, is_reachable};
+use super::kinds::{reference, secret_kind};
 use super::level::Controller;
 use super::read_view::ReadView;
 use super::status::{self, Findings};
-use super::{reference, secret_kind};
 
 /// The finalizers that keep a DPUCluster until DPF has cleaned up.
 pub const FINALIZERS: [&str; 2] = [
     "provisioning.dpu.nvidia.com/cluster-manager-clean-up",
     "provisioning.dpu.nvidia.com/cluster-manager-internal-clean-up",
 ];
-/// The keys of a kubeconfig Secret: the one that DPF reads today, and the one that it read in 24.10.
-pub const KUBECONFIG_KEYS: [&str; 2] = ["super-admin.conf", "admin.conf"];
-
-/// Returns the kind of its clusters.
-pub fn cluster_kind() -> Arc<Kind> {
-    Kind::known("provisioning.dpu.nvidia.com", "v1alpha1", "DPUCluster", "dpuclusters", true)
-}
 
 /// DPF's provisioning controller, and the manager of static clusters.
 #[derive(Debug, Clone, Default)]

@@ -10,26 +10,26 @@
 //!
 //! The cluster does what kubelets do: a new release becomes healthy or fails, and a deleted release takes a while to stop.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockstep_engine::action::Action;
 use lockstep_engine::finalizer;
-use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, label, metadata, resource_version};
-use serde_json::{Value, json};
+use lockstep_engine::object::{Kind, ObjectRef, is_deleting, label, metadata};
+use serde_json::json;
 
-use super::dpf::{KUBECONFIG_KEYS, cluster_kind};
+use super::kinds::{config_map_kind, reference};
 use super::level::Controller;
 use super::read_view::ReadView;
-use super::{config_map_kind, reference, secret_kind};
 
 mod access;
+mod cluster;
+mod kubeconfigs;
 pub mod release;
 
 pub use self::access::Access;
-
-/// On a DPUCluster, with the value `true`: the cluster is unreachable.
-pub const UNREACHABLE: &str = "external.lockstep/unreachable";
+pub(crate) use self::cluster::is_reachable;
+pub use self::cluster::{UNREACHABLE, cluster_kind};
+pub(crate) use self::kubeconfigs::Kubeconfigs;
 
 /// The controller of the DPU clusters.
 #[derive(Debug, Clone, Copy, Default)]
@@ -62,32 +62,4 @@ impl Controller for DpuClusters {
             }
         }
     }
-}
-
-/// The parsed kubeconfigs, each with the version of its Secret: parsing is slow.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Kubeconfigs(BTreeMap<ObjectRef, (u64, Option<Access>)>);
-
-impl Kubeconfigs {
-    /// Returns the access to a cluster.
-    pub(super) fn access(&mut self, look: &ReadView<'_>, cluster: &Value) -> Result<&Access, String> {
-        let name = cluster["spec"]["kubeconfig"].as_str().unwrap_or_default();
-        if name.is_empty() {
-            return Err("There is no kubeconfig.".to_owned());
-        }
-        let target = ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), name);
-        let secret = look.get(&target).unwrap_or(&Value::Null);
-        let version = resource_version(secret);
-        let read = self.0.entry(target).or_default();
-        if read.0 != version {
-            let text = KUBECONFIG_KEYS.iter().find_map(|key| secret["data"][*key].as_str());
-            *read = (version, text.and_then(Access::decode));
-        }
-        read.1.as_ref().ok_or_else(|| format!("Secret {name} holds no kubeconfig."))
-    }
-}
-
-/// Returns whether a cluster is reachable.
-pub(super) fn is_reachable(cluster: &Value) -> bool {
-    annotation(cluster, UNREACHABLE) != Some("true")
 }

@@ -12,57 +12,33 @@
 use std::sync::Arc;
 
 use lockstep_engine::action::{Action, Subresource};
-use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
+use lockstep_engine::object::{Kind, ObjectRef, is_deleting};
 use serde_json::{Value, json};
 
+use super::kinds::{namespace_kind, reference, secret_kind, service_kind};
 use super::level::Controller;
 use super::read_view::ReadView;
-use super::{namespace_kind, reference, secret_kind, service_kind};
 
 mod control_plane;
 mod endpoint;
 mod judge;
+mod model;
 mod node_pool;
 mod release;
 mod status;
 mod teardown;
 
-/// The finalizer that keeps hosted clusters and node pools until HyperShift has cleaned up.
-pub const FINALIZER: &str = "hypershift.openshift.io/finalizer";
+pub use self::model::{
+    AILS, DEGRADED, FINALIZER, FLAPPING, NO_NODES, NODES, RELEASES, STUCK, UNREACHABLE,
+    control_plane_namespace, hosted_cluster_kind, node_pool_kind,
+};
+
 /// The namespace of HyperShift itself.
 pub const NAMESPACE: &str = "hypershift";
 /// Its Deployment.
 pub const OPERATOR: &str = "operator";
 /// The ConfigMap with the versions that it can host.
 pub const SUPPORTED_VERSIONS: &str = "supported-versions";
-
-/// On a HostedCluster, with the value [`DEGRADED`] or [`FLAPPING`]: its control plane has lost replicas.
-pub const AILS: &str = "external.lockstep/ails";
-/// It still serves requests.
-pub const DEGRADED: &str = "degraded";
-/// It is available only at times.
-pub const FLAPPING: &str = "flapping";
-/// On a HostedCluster, with the value [`UNREACHABLE`]: HyperShift can't reach the registry of its release images.
-pub const RELEASES: &str = "external.lockstep/releases";
-/// The registry is unreachable.
-pub const UNREACHABLE: &str = "unreachable";
-/// On a HostedCluster, with the value [`NO_NODES`]: no node has joined on which a version of the whole cluster could run, so
-/// `status.version` stays `Partial`.
-pub const NODES: &str = "external.lockstep/nodes";
-/// There are none.
-pub const NO_NODES: &str = "none";
-/// On a HostedCluster, with the value `true`: its deletion never completes.
-pub const STUCK: &str = "external.lockstep/stuck";
-
-/// Returns the kind of hosted clusters.
-pub fn hosted_cluster_kind() -> Arc<Kind> {
-    Kind::known("hypershift.openshift.io", "v1beta1", "HostedCluster", "hostedclusters", true)
-}
-
-/// Returns the kind of their node pools.
-pub fn node_pool_kind() -> Arc<Kind> {
-    Kind::known("hypershift.openshift.io", "v1beta1", "NodePool", "nodepools", true)
-}
 
 fn deployment_kind() -> Arc<Kind> {
     Kind::known("apps", "v1", "Deployment", "deployments", true)
@@ -114,11 +90,6 @@ impl Controller for HyperShift {
     }
 }
 
-/// Returns the namespace of a control plane.
-pub fn control_plane_namespace(namespace: &str, name: &str) -> String {
-    format!("{namespace}-{}", name.replace('.', "-"))
-}
-
 /// Returns whether a HostedCluster has ever completed an image, so that a NodePool may use it. It checks the versions of the
 /// whole cluster, or those of its control plane if none of the former is complete. A HostedCluster without history permits any
 /// image.
@@ -129,12 +100,6 @@ pub fn has_completed(cluster: &Value, image: &str) -> bool {
     let deciding = if of_all.iter().any(|entry| is_complete(&entry)) { &of_all } else { &of_control_plane };
     let resolved = release::resolved(image);
     deciding.is_empty() || deciding.iter().filter(is_complete).any(|entry| entry["image"] == resolved)
-}
-
-/// Returns the control plane's Service, in its namespace.
-fn api_server_service(cluster: &Value) -> ObjectRef {
-    let namespace = control_plane_namespace(metadata(cluster, "namespace"), metadata(cluster, "name"));
-    ObjectRef::namespaced(&service_kind(), &namespace, "kube-apiserver")
 }
 
 /// Returns the objects of an installation of HyperShift, in the order of their creation.

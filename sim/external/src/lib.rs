@@ -14,10 +14,9 @@
 //! | [`dpu_clusters`] | the releases on DPU clusters | their health |
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use lockstep_engine::machine::Machine;
-use lockstep_engine::object::{Kind, ObjectRef, metadata};
 use lockstep_engine::yaml;
 use serde_json::Value;
 
@@ -27,6 +26,7 @@ pub mod dpf;
 pub mod dpu_clusters;
 pub mod hyperfleet;
 pub mod hypershift;
+mod kinds;
 mod labels;
 mod level;
 pub mod metallb;
@@ -105,29 +105,3 @@ static DEFINITIONS: LazyLock<BTreeMap<System, Vec<Value>>> = LazyLock::new(|| {
     let read = |text: &&str| yaml::read(text).expect("a definition is YAML");
     systems.into_iter().map(|system| (system, system.texts().iter().map(read).collect())).collect()
 });
-
-fn service_kind() -> Arc<Kind> {
-    Kind::known("", "v1", "Service", "services", true)
-}
-
-fn secret_kind() -> Arc<Kind> {
-    Kind::known("", "v1", "Secret", "secrets", true)
-}
-
-fn config_map_kind() -> Arc<Kind> {
-    Kind::known("", "v1", "ConfigMap", "configmaps", true)
-}
-
-fn namespace_kind() -> Arc<Kind> {
-    Kind::known("", "v1", "Namespace", "namespaces", false)
-}
-
-/// Returns the reference to an object of a kind.
-fn reference(kind: &Arc<Kind>, object: &Value) -> ObjectRef {
-    let (namespace, name) = (metadata(object, "namespace"), metadata(object, "name"));
-    if kind.namespaced {
-        ObjectRef::namespaced(kind, namespace, name)
-    } else {
-        ObjectRef::cluster(kind, name)
-    }
-}

@@ -17,9 +17,9 @@ use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, metadata
 use serde_json::{Value, json};
 
 use self::pool::Pool;
+use super::kinds::{namespace_kind, reference, service_kind};
 use super::level::Controller;
 use super::read_view::ReadView;
-use super::{namespace_kind, reference, service_kind};
 
 mod pool;
 

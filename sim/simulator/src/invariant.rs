@@ -11,35 +11,26 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use lockstep_apiserver::server::ApiServer;
 use lockstep_engine::action::Action;
+use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::{Event, Note, ReconcileResult};
 use lockstep_engine::object::{generation, is_deleting, metadata};
 use serde_json::Value;
 
 use super::history::History;
-use super::subject::SystemUnderTest;
 use crate::cluster::{Author, Change, Entry, What};
 
 /// The input of an invariant.
 pub struct Moment<'a> {
-    /// The controller.
-    pub subject: &'a dyn SystemUnderTest,
+    /// Whether the controller may make the change of the entry. The error is the reason why it may not.
+    pub permitted: Result<(), String>,
+    /// The backoffs that the controller's failed keys may use.
+    pub backoffs: &'a [Backoff],
     /// The server, just after the entry.
     pub server: &'a ApiServer,
     /// The history before the entry.
     pub history: &'a History,
     /// The current entry.
     pub entry: &'a Entry,
-}
-
-impl<'a> Moment<'a> {
-    /// Returns the change and the process, if a process made the change.
-    pub fn by_process(&self) -> Option<(usize, &'a Change)> {
-        let What::Changed(change) = &self.entry.what else { return None };
-        match change.by {
-            Author::Process(process) => Some((process, change)),
-            Author::Client(_) | Author::ControlPlane => None,
-        }
-    }
 }
 
 /// An invariant.
@@ -121,10 +112,7 @@ const WRITES_MAX: usize = 18;
 const WRITES_FOR_EACH_STIR: usize = 3;
 
 fn nothing_foreign_is_touched(moment: &Moment<'_>) -> Result<(), String> {
-    match moment.by_process() {
-        Some((_, change)) => moment.subject.may_change(change, moment.server, moment.history),
-        None => Ok(()),
-    }
+    moment.permitted.clone()
 }
 
 fn deletes_only_the_object_meant(moment: &Moment<'_>) -> Result<(), String> {
@@ -232,14 +220,13 @@ fn backoff_within_its_table(moment: &Moment<'_>) -> Result<(), String> {
         };
         let wishes = life.retry_after.iter().map(|(_, wish)| *wish).chain(now);
         let wish = wishes.max().unwrap_or_default();
-        let mut ceilings = moment.subject.backoffs().iter().map(|table| table.ceiling(failures));
+        let mut ceilings = moment.backoffs.iter().map(|table| table.ceiling(failures));
         let is_within =
             |ceiling: Duration| *retry_after >= ceiling * 3 / 4 && *retry_after <= ceiling.max(wish);
         if !ceilings.any(is_within) {
-            let tables = moment.subject.backoffs();
             return Err(format!(
-                "{} {}: after {failures} failures it is tried again in {retry_after:?}, the tables are {tables:?}",
-                key.0, key.1
+                "{} {}: after {failures} failures it is tried again in {retry_after:?}, the tables are {:?}",
+                key.0, key.1, moment.backoffs
             ));
         }
     }
@@ -267,7 +254,7 @@ fn conditions(object: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn transition_times_move_with_the_status(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.entry.by_process() else {
         return Ok(());
     };
     if old["status"]["conditions"] == new["status"]["conditions"] {
@@ -290,7 +277,7 @@ fn transition_times_move_with_the_status(moment: &Moment<'_>) -> Result<(), Stri
 }
 
 fn observed_generation_exists(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old, new: Some(new), .. })) = moment.by_process() else {
+    let Some((_, Change { object, old, new: Some(new), .. })) = moment.entry.by_process() else {
         return Ok(());
     };
     if old.as_ref().is_some_and(|old| old["status"] == new["status"]) {

@@ -10,6 +10,7 @@
 
 pub mod bugs;
 pub mod cluster;
+pub mod draw;
 pub mod history;
 pub mod invariant;
 pub mod plan;

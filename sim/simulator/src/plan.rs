@@ -6,10 +6,6 @@ use std::time::Duration;
 use lockstep_engine::action::Class;
 use serde::{Deserialize, Serialize};
 
-mod draw;
-
-pub use self::draw::Range;
-
 /// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::bugs::Bug;
-use super::plan::Range;
+use super::draw::Range;
 use super::planned_faults::Struck;
 use super::run::{Run, Simulation, Violation};
 use super::trace::combine;

@@ -16,17 +16,15 @@ mod acts;
 mod desired;
 mod external;
 mod listing;
+mod measured;
+mod names;
 mod oracle;
 mod outage_checker;
 mod publish_checker;
 mod record;
 
-use external::Beyond;
-
-/// The namespace of all objects.
-const NAMESPACE: &str = "hyperfleet-system";
-/// The SentinelConfig.
-const CONFIG: &str = "cluster-sentinel-us-east";
+use self::external::Beyond;
+use self::names::{CONFIG, NAMESPACE};
 
 /// The Sentinel as a system under test.
 #[derive(Debug, Clone, Copy)]

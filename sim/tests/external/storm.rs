@@ -13,9 +13,9 @@ use lockstep_external as external;
 use lockstep_external::Pace;
 use lockstep_external::hypershift::hosted_cluster_kind;
 use lockstep_sim::cluster::{Author, Change, What};
+use lockstep_sim::draw::Range;
 use lockstep_sim::history::History;
 use lockstep_sim::invariant::Invariant;
-use lockstep_sim::plan::Range;
 use lockstep_sim::{Client, Operation, Simulation, SystemUnderTest, World};
 use serde_json::{Value, json};
 

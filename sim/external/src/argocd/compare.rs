@@ -4,9 +4,10 @@ use lockstep_engine::digest::digest;
 use lockstep_engine::object::{ObjectRef, is_deleting};
 use serde_json::{Value, json};
 
-use super::destination::Destination;
-use super::{ArgoCd, project};
-use crate::dpu_clusters::release;
+use super::destination::{Cache, Destination};
+use super::model::Charts;
+use super::project;
+use crate::dpu_clusters::{Kubeconfigs, release};
 use crate::read_view::ReadView;
 
 /// The result of a comparison.
@@ -43,6 +44,17 @@ impl<'a> Found<'a> {
     pub(super) fn is_synced(&self) -> bool {
         self.live().is_some_and(|live| release::is(live, &self.wanted))
     }
+
+    /// Returns the only object of its chart.
+    pub(super) fn resource(&self) -> Value {
+        json!({
+            "group": "apps",
+            "version": "v1",
+            "kind": "DaemonSet",
+            "namespace": self.wanted["namespace"],
+            "name": self.wanted["release"],
+        })
+    }
 }
 
 /// A placeholder for a name that is different each time: Argo CD loads charts into folders with random names.
@@ -60,9 +72,10 @@ pub(super) fn compare<'a>(
     look: &mut ReadView<'a>,
     application: &Value,
     destination: &Result<Destination<'a>, String>,
-    argo: &mut ArgoCd,
+    charts: Option<&Charts>,
+    kubeconfigs: &mut Kubeconfigs,
+    cache: &mut Cache,
 ) -> Compared<'a> {
-    let ArgoCd { charts, kubeconfigs, cache, .. } = argo;
     let destination = match judge(look, application, destination) {
         Ok(destination) => destination,
         Err(wrong) => return Compared::Invalid(wrong),
@@ -71,8 +84,8 @@ pub(super) fn compare<'a>(
     let source = &application["spec"]["source"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let chart = (text(&source["repoURL"]), text(&source["chart"]));
-    let is_missing = source["targetRevision"] == release::MISSING
-        || charts.as_ref().is_some_and(|charts| !charts.contains(&chart));
+    let is_missing =
+        source["targetRevision"] == release::MISSING || charts.is_some_and(|charts| !charts.contains(&chart));
     let reached = destination.look_up(look, kubeconfigs, cache);
     if let Err(why) = &reached {
         // The manifests of a chart depend on the version of the cluster.

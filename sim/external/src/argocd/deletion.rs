@@ -14,10 +14,11 @@ use lockstep_engine::object::{ObjectRef, is_deleting, label, metadata};
 use serde_json::Value;
 
 use super::destination::Destination;
-use super::{FINALIZERS, project, status};
+use super::model::FINALIZERS;
+use super::{project, status};
 use crate::dpu_clusters::{Kubeconfigs, release};
+use crate::kinds::{config_map_kind, reference};
 use crate::read_view::ReadView;
-use crate::{config_map_kind, reference};
 
 pub(super) fn tend(
     look: &mut ReadView<'_>,

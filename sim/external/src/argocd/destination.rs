@@ -9,11 +9,10 @@ use lockstep_engine::object::{ObjectRef, label, metadata, resource_version};
 use lockstep_engine::time::Monotonic;
 use serde_json::Value;
 
-use super::{NAMESPACE, SECRET_TYPE};
-use crate::dpf::cluster_kind;
-use crate::dpu_clusters::{Access, Kubeconfigs, is_reachable};
+use super::model::{NAMESPACE, SECRET_TYPE};
+use crate::dpu_clusters::{Access, Kubeconfigs, cluster_kind, is_reachable};
+use crate::kinds::{reference, secret_kind};
 use crate::read_view::ReadView;
-use crate::{reference, secret_kind};
 
 /// How long Argo CD uses its cache after a cluster has started to refuse its credentials: its open watches continue.
 const UNNOTICED: Duration = Duration::from_secs(75);

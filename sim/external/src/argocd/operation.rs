@@ -12,7 +12,7 @@ use lockstep_engine::time::{Monotonic, Wall};
 use serde_json::{Value, json};
 
 use super::compare::{self, Compared, Found};
-use super::status::{repeated, resource, time};
+use super::model::{repeated, time};
 use crate::dpu_clusters::release;
 use crate::read_view::ReadView;
 
@@ -43,7 +43,7 @@ pub(super) fn begin(look: &mut ReadView<'_>, target: &ObjectRef, application: &V
         if automated["selfHeal"] != true {
             return;
         }
-        let resource = resource(found);
+        let resource = found.resource();
         let (group, kind, name) = (&resource["group"], &resource["kind"], &resource["name"]);
         sync["resources"] = json!([{ "group": group, "kind": kind, "name": name }]);
     }
@@ -368,7 +368,7 @@ fn refused_by(application: &Value, found: &Found<'_>, why: &str) -> Value {
 
 /// Returns the sync result of an object. It has a hook phase, although it is not a hook.
 fn applied(found: &Found<'_>, status: &str, phase: Option<&str>, message: &str) -> Value {
-    let mut result = resource(found);
+    let mut result = found.resource();
     result["syncPhase"] = "Sync".into();
     result["status"] = status.into();
     if let Some(phase) = phase {

@@ -4,7 +4,7 @@ use lockstep_engine::object::ObjectRef;
 use serde_json::Value;
 
 use super::destination::Destination;
-use super::{NAMESPACE, project_kind};
+use super::model::{NAMESPACE, project_kind};
 use crate::read_view::ReadView;
 
 /// Returns the project of an Application.

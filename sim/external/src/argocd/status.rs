@@ -7,8 +7,8 @@ use lockstep_engine::time::Wall;
 use serde_json::{Value, json};
 
 use super::compare::{Compared, Found};
-use super::{NAMESPACE, REFRESH, compare, operation};
-use crate::dpu_clusters::release;
+use super::model::{NAMESPACE, REFRESH, repeated, time};
+use super::{compare, operation};
 use crate::read_view::ReadView;
 
 /// Maximum age of a status: Argo CD's `timeout.reconciliation`, with its maximum jitter.
@@ -100,7 +100,7 @@ fn describe(status: &mut Value, application: &Value, found: &Found<'_>) {
     });
     status["sourceType"] = "Helm".into();
     status["resourceHealthSource"] = "appTree".into();
-    let mut resource = resource(found);
+    let mut resource = found.resource();
     resource["status"] = sync.into();
     status["resources"] = json!([resource]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -109,36 +109,9 @@ fn describe(status: &mut Value, application: &Value, found: &Found<'_>) {
     status["summary"] = json!({ "images": [image] });
 }
 
-/// Returns the only object of a chart.
-pub(super) fn resource(found: &Found<'_>) -> Value {
-    json!({
-        "group": "apps",
-        "version": "v1",
-        "kind": "DaemonSet",
-        "namespace": found.wanted["namespace"],
-        "name": found.wanted["release"],
-    })
-}
-
 fn compared_to(application: &Value) -> Value {
     let spec = &application["spec"];
     json!({ "destination": repeated(&spec["destination"]), "source": repeated(&spec["source"]) })
-}
-
-/// Returns a value as Argo CD writes it back: its merge patch contains no nulls, and it reads numbers as floats.
-pub fn repeated(value: &Value) -> Value {
-    fn without_nulls(value: &Value) -> Value {
-        match value {
-            Value::Object(fields) => fields
-                .iter()
-                .filter(|(_, value)| !value.is_null())
-                .map(|(field, value)| (field.clone(), without_nulls(value)))
-                .collect(),
-            Value::Array(items) => items.iter().map(without_nulls).collect(),
-            other => other.clone(),
-        }
-    }
-    without_nulls(&release::through_floats(value))
 }
 
 fn named(condition: &'static str, messages: &[String]) -> Vec<(&'static str, String)> {
@@ -177,8 +150,4 @@ fn set_conditions(
     } else {
         status["conditions"] = conditions.into();
     }
-}
-
-pub(super) fn time(look: &ReadView<'_>) -> Value {
-    look.now.wall.timestamp_seconds().to_string().into()
 }

@@ -5,6 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use lockstep_engine::yaml;
 use serde_json::{Value, json};
 
+use super::cluster::KUBECONFIG_KEYS;
+
 /// A server, and the credentials of a client. Unused fields are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
@@ -67,7 +69,7 @@ impl Access {
 
     /// Returns it as the data of a Secret.
     pub fn secret_data(&self) -> Value {
-        json!({ super::KUBECONFIG_KEYS[0]: STANDARD.encode(self.kubeconfig()) })
+        json!({ KUBECONFIG_KEYS[0]: STANDARD.encode(self.kubeconfig()) })
     }
 
     /// Parses the kubeconfig in a Secret. None if it is not a kubeconfig, or has no server.
@@ -96,7 +98,7 @@ impl Access {
     }
 
     /// Parses the Secret that registers a cluster with Argo CD. None if it has no server, or an invalid configuration.
-    pub(in super::super) fn of_argo(secret: &Value) -> Option<Self> {
+    pub(crate) fn of_argo(secret: &Value) -> Option<Self> {
         let text = |key: &str| String::from_utf8(STANDARD.decode(secret["data"][key].as_str()?).ok()?).ok();
         let config: Value = serde_json::from_str(&text("config")?).ok()?;
         let server = text("server")?.trim_end_matches('/').to_owned();
@@ -115,7 +117,7 @@ impl Access {
     }
 
     /// Checks whether a cluster with this kubeconfig accepts a client; the error is the client's message.
-    pub(in super::super) fn admits(&self, client: &Self) -> Result<(), &'static str> {
+    pub(crate) fn admits(&self, client: &Self) -> Result<(), &'static str> {
         if client.insecure && !client.authority.is_empty() {
             return Err("specifying a root certificates file with the insecure flag is not allowed");
         }

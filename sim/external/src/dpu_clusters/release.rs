@@ -11,8 +11,8 @@
 use lockstep_engine::object::{ObjectRef, metadata};
 use serde_json::{Value, json};
 
-use crate::config_map_kind;
-use crate::dpf::cluster_kind;
+use super::cluster::cluster_kind;
+use crate::kinds::config_map_kind;
 
 /// The label with the name of the cluster.
 pub const CLUSTER: &str = "external.lockstep/cluster";
@@ -32,13 +32,13 @@ pub const MISSING: &str = "0.0.0-missing";
 pub(super) const PROGRESSING: &str = "Progressing";
 
 /// Returns the reference to a release.
-pub(in super::super) fn name(cluster: &Value, namespace: &str, release: &str) -> ObjectRef {
+pub(crate) fn name(cluster: &Value, namespace: &str, release: &str) -> ObjectRef {
     let name = format!("{}.{namespace}.{release}", metadata(cluster, "name"));
     ObjectRef::namespaced(&config_map_kind(), metadata(cluster, "namespace"), &name)
 }
 
 /// Returns the data of the release that an Application deploys to a cluster.
-pub(in super::super) fn data(application: &Value) -> Value {
+pub(crate) fn data(application: &Value) -> Value {
     let (source, own) = (&application["spec"]["source"], metadata(application, "name"));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let values = &source["helm"]["valuesObject"];
@@ -69,12 +69,12 @@ pub fn through_floats(value: &Value) -> Value {
 }
 
 /// Returns whether a release has this data.
-pub(in super::super) fn is(release: &Value, data: &Value) -> bool {
+pub(crate) fn is(release: &Value, data: &Value) -> bool {
     data.as_object().into_iter().flatten().all(|(key, value)| release["data"][key] == *value)
 }
 
 /// Returns the object of a release that has just been deployed.
-pub(in super::super) fn manifest(cluster: &Value, target: &ObjectRef, mut data: Value) -> Value {
+pub(crate) fn manifest(cluster: &Value, target: &ObjectRef, mut data: Value) -> Value {
     let kind = cluster_kind();
     let owner = json!({
         "apiVersion": kind.api_version(),
@@ -104,6 +104,6 @@ pub(super) fn outcome(release: &Value) -> &'static str {
 }
 
 /// Returns the values of a chart.
-pub(in super::super) fn values(data: &Value) -> Value {
+pub(crate) fn values(data: &Value) -> Value {
     serde_json::from_str(data["values"].as_str().unwrap_or_default()).unwrap_or_default()
 }

@@ -17,8 +17,8 @@ use lockstep_apiserver::host::serving::Serving;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::HyperFleet;
 use super::damage::Damage;
+use super::fleet::HyperFleet;
 use super::respond::Problem;
 
 /// The faults of the answer to one request.

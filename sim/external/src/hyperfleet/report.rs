@@ -4,16 +4,12 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 
-use super::resource::{Condition, Resource, State, Status};
+use super::resource::{Condition, READY, RECONCILED, Resource, State, Status};
 
-/// The phase of a resource after its adapters have completed their work.
-pub(super) const READY: &str = "Ready";
 /// The phase of every other resource, unless an adapter sets one.
 pub(super) const PROVISIONING: &str = "Provisioning";
 
-/// The condition about whether all adapters have completed their work for this generation.
-pub(super) const RECONCILED: &str = "Reconciled";
-/// The same condition for the last generation for which all of them reported.
+/// The condition [`RECONCILED`] for the last generation for which all adapters reported.
 const LAST_KNOWN: &str = "LastKnownReconciled";
 
 /// The adapters that must report on a resource.

@@ -7,13 +7,14 @@ use lockstep_apiserver::server::request::{Query as Parameters, decode};
 use lockstep_apiserver::server::selector;
 use serde::Deserialize;
 
+use super::dialect::{Dialect, Release};
 use super::filter::{Filter, Query};
+use super::fleet::HyperFleet;
 use super::order::Order;
 use super::report::{self, Report};
 use super::resource::{Kind, State, Status};
 use super::respond::{List, Problem, json};
 use super::search::Search;
-use super::{Dialect, HyperFleet, Release};
 
 type Answer = Result<http::Response<Bytes>, Problem>;
 
@@ -23,7 +24,14 @@ const SIZE_MAX: usize = 100;
 /// The page of the documented dialect holds everything, unless the request has a smaller size.
 const SIZE_DOCUMENTED: usize = 100_000;
 
-pub(super) fn answer(fleet: &mut HyperFleet, request: &http::Request<Bytes>, now: Timestamp) -> Answer {
+impl HyperFleet {
+    /// Answers a request.
+    pub fn handle(&mut self, request: &http::Request<Bytes>, now: Timestamp) -> http::Response<Bytes> {
+        answer(self, request, now).unwrap_or_else(Problem::into_response)
+    }
+}
+
+fn answer(fleet: &mut HyperFleet, request: &http::Request<Bytes>, now: Timestamp) -> Answer {
     let segments: Vec<String> =
         request.uri().path().split('/').filter(|part| !part.is_empty()).map(decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();

@@ -9,7 +9,12 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::API;
+use super::dialect::API;
+
+/// The phase of a resource after its adapters have completed their work.
+pub(super) const READY: &str = "Ready";
+/// The condition about whether all adapters have completed their work for this generation.
+pub(super) const RECONCILED: &str = "Reconciled";
 
 /// The kind of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -144,10 +149,10 @@ impl Resource {
     /// Returns whether its adapters have completed their work.
     pub fn is_ready(&self) -> bool {
         match &self.status {
-            Status::Phase { phase, .. } => phase == super::report::READY,
-            Status::Conditions(_) => self
-                .condition(super::report::RECONCILED)
-                .is_some_and(|condition| condition.status == State::True),
+            Status::Phase { phase, .. } => phase == READY,
+            Status::Conditions(_) => {
+                self.condition(RECONCILED).is_some_and(|condition| condition.status == State::True)
+            }
         }
     }
 
@@ -155,9 +160,7 @@ impl Resource {
     pub fn last_report(&self) -> Option<Timestamp> {
         match &self.status {
             Status::Phase { last_transition, .. } => Some(*last_transition),
-            Status::Conditions(_) => {
-                self.condition(super::report::RECONCILED).map(|condition| condition.last_updated_time)
-            }
+            Status::Conditions(_) => self.condition(RECONCILED).map(|condition| condition.last_updated_time),
         }
     }
 }

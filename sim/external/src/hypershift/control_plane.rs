@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 
 use super::endpoint::{Endpoint, endpoint, port, strategy};
 use super::judge::judge;
-use super::{FINALIZER, api_server_service, hosted_cluster_kind, status};
+use super::model::{FINALIZER, api_server_service, hosted_cluster_kind, kubeconfig};
+use super::status;
 use crate::dpu_clusters::Access;
+use crate::kinds::{namespace_kind, secret_kind};
 use crate::read_view::ReadView;
 use crate::status::is_true;
-use crate::{namespace_kind, secret_kind};
 
 /// A placeholder for a client key. It contains the word by which simulations search for leaked secrets.
 const KEY: &str = "tops3cretAAA";
@@ -125,12 +126,6 @@ fn service_manifest(cluster: &Value, service: &ObjectRef) -> Value {
             "ipFamilyPolicy": "PreferDualStack",
         },
     })
-}
-
-/// Returns the Secret with the administrator's kubeconfig of the cluster.
-pub(super) fn kubeconfig(cluster: &Value) -> ObjectRef {
-    let name = format!("{}-admin-kubeconfig", metadata(cluster, "name"));
-    ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), &name)
 }
 
 /// Writes the kubeconfig Secret and overwrites changes of other clients: data, labels, owners. The labels are those of the

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use lockstep_engine::object::metadata;
 use serde_json::Value;
 
-use super::api_server_service;
+use super::model::api_server_service;
 use crate::read_view::ReadView;
 
 /// Default port of the API server.

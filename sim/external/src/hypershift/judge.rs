@@ -6,10 +6,11 @@ use lockstep_engine::object::{ObjectRef, annotation, metadata};
 use serde_json::Value;
 
 use super::endpoint::strategy;
-use super::{RELEASES, UNREACHABLE, release};
+use super::model::{RELEASES, UNREACHABLE};
+use super::release;
 use crate::addresses::Range;
+use crate::kinds::secret_kind;
 use crate::read_view::ReadView;
-use crate::secret_kind;
 
 /// Marks a failure before most conditions are written: `ValidConfiguration` reports it.
 pub(super) const NO_ROUTES: &str = "Routes";

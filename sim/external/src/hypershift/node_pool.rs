@@ -8,9 +8,10 @@ use lockstep_engine::finalizer;
 use lockstep_engine::object::{ObjectRef, annotation, is_deleting, metadata};
 use serde_json::{Value, json};
 
-use super::{FINALIZER, RELEASES, UNREACHABLE, hosted_cluster_kind, node_pool_kind, release};
+use super::model::{FINALIZER, RELEASES, UNREACHABLE, hosted_cluster_kind, node_pool_kind};
+use super::release;
+use crate::kinds::reference;
 use crate::read_view::ReadView;
-use crate::reference;
 use crate::status::{Findings, is_true};
 
 pub(super) fn tend(look: &mut ReadView<'_>, pool: &Value) {

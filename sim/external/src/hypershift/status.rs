@@ -4,10 +4,10 @@ use lockstep_engine::conditions::Status::{False, True, Unknown};
 use lockstep_engine::object::{ObjectRef, annotation};
 use serde_json::{Value, json};
 
-use super::control_plane::kubeconfig;
 use super::endpoint::{Endpoint, endpoint, strategy};
 use super::judge::{NO_ROUTES, RECONCILE_ERROR, Trouble};
-use super::{AILS, FLAPPING, NO_NODES, NODES, api_server_service, release};
+use super::model::{AILS, FLAPPING, NO_NODES, NODES, api_server_service, kubeconfig};
+use super::release;
 use crate::read_view::ReadView;
 use crate::status::{Findings, is_true};
 

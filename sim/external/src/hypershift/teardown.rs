@@ -5,9 +5,9 @@ use lockstep_engine::finalizer;
 use lockstep_engine::object::{ObjectRef, annotation, is_deleting, metadata};
 use serde_json::Value;
 
-use super::{FINALIZER, STUCK, api_server_service, node_pool_kind};
+use super::model::{FINALIZER, STUCK, api_server_service, node_pool_kind};
+use crate::kinds::{namespace_kind, reference};
 use crate::read_view::ReadView;
-use crate::{namespace_kind, reference};
 
 pub(super) fn tend(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value) {
     let Some(let_go) = finalizer::remove(target, cluster, FINALIZER) else { return };

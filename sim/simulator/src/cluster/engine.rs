@@ -1,59 +1,128 @@
 //! The event loop of a cluster: it takes the next due item and schedules what follows from it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use jiff::{SignedDuration, Timestamp};
-use lockstep_engine::action::{Action, ActionId, Class, Failure, Outcome, Request, Scope, Success};
-use lockstep_engine::machine::Event;
-use lockstep_engine::object::Kind;
-use lockstep_engine::time::{Monotonic, Now, Wall};
+use jiff::SignedDuration;
+use lockstep_engine::action::{Action, ActionId, Class, Failure, Outcome, Request, Success};
+use lockstep_engine::machine::{Event, Machine};
 use lockstep_engine::wire;
 
-use super::Cluster;
 use super::external_systems::is_outside;
 use super::faults::{FaultModel, FaultVerdict, Transit};
-use super::journal::{Author, Carried, Change, Entry, What};
-use super::stream::{self, Stream, WatchBatch};
+use super::journal::{Author, Carried, What};
+use super::process::{Process, Program};
+use super::state::{Arrival, Cluster};
 
-/// A message that arrives at the server or at a process.
-#[derive(Debug)]
-pub(super) enum Arrival {
-    /// A request arrives at the server.
-    Request { process: usize, life: u32, request: Request },
-    /// An answer arrives at the process.
-    Answer { process: usize, life: u32, id: ActionId, outcome: Outcome },
-    /// A watch event arrives at the process.
-    Seen { process: usize, life: u32, stream: u64, event: Event },
-    /// It is time to list for a watch.
-    List { process: usize, life: u32, kind: Arc<Kind>, stream: u64 },
-    /// It is time for a process to restart.
-    Start { process: usize, life: u32 },
+/// Describes why a cluster did not become idle.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("after {steps} steps and {elapsed:?} the cluster still is not at rest")]
+pub struct Restless {
+    /// Steps taken.
+    pub steps: u64,
+    /// Virtual time that has passed.
+    pub elapsed: Duration,
 }
 
 /// The next item to process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Next {
+enum Next {
     Arrival,
     Wake(usize),
     Tick,
 }
 
-impl Arrival {
-    /// Returns the process that must run to receive it.
-    fn meant_for(&self) -> Option<usize> {
-        match self {
-            Self::Answer { process, .. } | Self::Seen { process, .. } | Self::List { process, .. } => {
-                Some(*process)
+impl<W: FaultModel> Cluster<W> {
+    /// Starts a process that runs a program, leading or not, and returns its number. The process restarts after a crash.
+    pub fn start(&mut self, program: impl Program + 'static, leading: bool) -> usize {
+        let process = self.processes.len();
+        let machine = program.machine();
+        self.processes.push(Process::new(machine, Some(Box::new(program)), leading, self.clock));
+        self.boot(process);
+        process
+    }
+
+    /// Starts a controller that is not under test and returns the number of its process. Its requests have no faults and take no
+    /// time. The journal has only the changes that it makes, with its name as the client.
+    pub fn start_foreign(&mut self, machine: Box<dyn Machine>) -> usize {
+        let process = self.processes.len();
+        self.processes.push(Process::new(machine, None, true, self.clock));
+        self.boot(process);
+        process
+    }
+
+    /// Crashes a process. It restarts after the delay, or never.
+    pub fn crash(&mut self, process: usize, restart_after: Option<Duration>) {
+        let it = &mut self.processes[process];
+        if !it.alive || it.is_foreign() {
+            return;
+        }
+        it.alive = false;
+        it.life += 1;
+        for stream in std::mem::take(&mut it.streams).values_mut() {
+            stream.close(&mut self.server);
+        }
+        let life = it.life;
+        let mine = |arrival: &Arrival| matches!(arrival, Arrival::Request { process: whose, .. } if *whose == process);
+        let sent: Vec<_> = self.under_way.extract_if(.., |_, arrival| mine(arrival)).collect();
+        for (_, arrival) in sent {
+            // A request that has left the process reaches the server immediately or never.
+            if matches!(&arrival, Arrival::Request { request, .. } if self.weather.outlives(&request.action))
+            {
+                self.send(Duration::ZERO, arrival);
             }
-            Self::Request { .. } | Self::Start { .. } => None,
+        }
+        if let Some(outside) = &mut self.outside {
+            outside.died(process);
+        }
+        self.note(What::Died { process });
+        if let Some(delay) = restart_after {
+            self.send(delay, Arrival::Start { process, life });
         }
     }
-}
 
-impl<W: FaultModel> Cluster<W> {
-    pub(super) fn next(&self, resyncs: bool) -> Option<(Duration, Next)> {
+    /// Gives leadership to a process, or takes it away.
+    pub fn lead(&mut self, process: usize, leading: bool) {
+        let changed = std::mem::replace(&mut self.processes[process].leading, leading) != leading;
+        if changed && self.processes[process].alive {
+            self.deliver(process, Event::LeadershipChanged { leading });
+        }
+    }
+
+    /// Runs until the cluster is idle, or gives up after `steps_max` steps.
+    ///
+    /// Resyncs do not count as work; [`Cluster::advance`] runs them.
+    pub fn settle(&mut self, steps_max: u64) -> Result<u64, Restless> {
+        let (began, mut steps) = (self.clock, 0);
+        while let Some((at, next)) = self.next(false) {
+            if steps >= steps_max {
+                return Err(Restless { steps, elapsed: self.clock.saturating_sub(began) });
+            }
+            self.take(at, next);
+            steps += 1;
+        }
+        Ok(steps)
+    }
+
+    /// Advances the time, including resyncs.
+    pub fn advance(&mut self, by: Duration) {
+        let end = self.clock + by;
+        while self.step(end) {}
+        self.clock = end;
+    }
+
+    /// Processes the next due item up to that time, if there is one.
+    pub fn step(&mut self, until: Duration) -> bool {
+        match self.next(true) {
+            Some((at, next)) if at <= until => {
+                self.take(at, next);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn next(&self, resyncs: bool) -> Option<(Duration, Next)> {
         let arrival = self.under_way.first_key_value().map(|((at, _), _)| (*at, Next::Arrival));
         let wake = self
             .processes
@@ -66,7 +135,7 @@ impl<W: FaultModel> Cluster<W> {
         all.map(|(at, next)| (at.max(self.clock), next)).min_by_key(|(at, next)| (*at, *next))
     }
 
-    pub(super) fn take(&mut self, at: Duration, next: Next) {
+    fn take(&mut self, at: Duration, next: Next) {
         self.clock = at;
         match next {
             Next::Arrival => {
@@ -86,7 +155,7 @@ impl<W: FaultModel> Cluster<W> {
         }
     }
 
-    pub(super) fn arrive(&mut self, number: u64, arrival: Arrival) {
+    fn arrive(&mut self, number: u64, arrival: Arrival) {
         // A message for a process that does not run waits for it, in order.
         if let Some(process) = arrival.meant_for() {
             let until = self.processes[process].paused_until;
@@ -120,33 +189,7 @@ impl<W: FaultModel> Cluster<W> {
         }
     }
 
-    pub(super) fn lives(&self, process: usize, life: u32) -> bool {
-        let it = &self.processes[process];
-        it.alive && it.life == life
-    }
-
-    pub(super) fn send(&mut self, delay: Duration, arrival: Arrival) {
-        self.send_at(self.clock + delay, arrival);
-    }
-
-    pub(super) fn send_at(&mut self, at: Duration, arrival: Arrival) {
-        self.under_way.insert((at, self.sent), arrival);
-        self.sent += 1;
-    }
-
-    pub(super) fn note(&mut self, what: What) {
-        self.journal.push(Entry { at: self.clock, what });
-    }
-
-    pub(super) fn now(&self, process: usize) -> Now {
-        let process = &self.processes[process];
-        let elapsed = self.clock.saturating_sub(process.began);
-        let wall = self.timestamp().as_millisecond().saturating_add(process.skew_ms);
-        let wall = Timestamp::from_millisecond(wall).unwrap_or(Timestamp::MAX);
-        Now { wall: Wall::from_timestamp(wall), monotonic: Monotonic::from_elapsed(elapsed) }
-    }
-
-    pub(super) fn boot(&mut self, process: usize) {
+    fn boot(&mut self, process: usize) {
         let it = &mut self.processes[process];
         it.alive = true;
         it.began = self.clock;
@@ -161,7 +204,7 @@ impl<W: FaultModel> Cluster<W> {
         }
     }
 
-    pub(super) fn deliver(&mut self, process: usize, event: Event) {
+    fn deliver(&mut self, process: usize, event: Event) {
         let now = self.now(process);
         let it = &mut self.processes[process];
         let life = it.life;
@@ -179,89 +222,7 @@ impl<W: FaultModel> Cluster<W> {
         }
     }
 
-    /// Returns how long a message of a process is in transit.
-    fn delay(&mut self, process: usize, hop: Transit<'_>) -> Duration {
-        if self.processes[process].is_foreign() {
-            return Duration::ZERO;
-        }
-        self.weather.delay(self.clock, process, hop)
-    }
-
-    /// Records a change of the server in the journal, notifies the watches and wakes the actors.
-    pub(super) fn changed(&mut self, by: Author, before: u64) {
-        if self.server.revision() == before {
-            return;
-        }
-        for changed in self.server.changes_since(before) {
-            let change = Change { by, object: changed.object, old: changed.old, new: changed.new };
-            self.note(What::Changed(change));
-        }
-        self.tick_at = Some(self.clock);
-        self.look();
-    }
-
-    /// Schedules the delivery of new watch events.
-    pub(super) fn look(&mut self) {
-        let now = self.timestamp();
-        for process in 0..self.processes.len() {
-            let mut sights = Vec::new();
-            for stream in self.processes[process].streams.values_mut() {
-                let sight = stream.look(&mut self.server, now);
-                if sight.over || !sight.events.is_empty() {
-                    sights.push((Arc::clone(&stream.kind), sight));
-                }
-            }
-            for (kind, sight) in sights {
-                self.show(process, &kind, sight, Duration::ZERO);
-            }
-        }
-    }
-
-    pub(super) fn list(&mut self, process: usize, kind: &Arc<Kind>, id: u64) {
-        let now = self.timestamp();
-        let foreign = self.processes[process].is_foreign();
-        let lag = if foreign { 0 } else { self.weather.list_lag(self.clock, process, kind) };
-        let forbidden = (!foreign && self.unwatchable.contains(&**kind))
-            .then(|| Failure::new(Class::Forbidden, format!("{kind} can't be listed")));
-        let refused = if foreign { None } else { self.weather.refuses_list(self.clock, process, kind) };
-        let refused = forbidden.or(refused);
-        let unwatched = if foreign { None } else { self.weather.refuses_watch(self.clock, process, kind) };
-        let Some(stream) = self.processes[process].streams.get_mut(kind) else { return };
-        if stream.id != id {
-            return;
-        }
-        let sight = match refused {
-            Some(failure) => stream.refused(failure),
-            None => stream.begin(&mut self.server, now, lag, unwatched),
-        };
-        self.show(process, kind, sight, stream::RETRY);
-        // A list of an old state starts its watch at that state: the later changes are delivered immediately.
-        self.look();
-    }
-
-    pub(super) fn show(&mut self, process: usize, kind: &Arc<Kind>, sight: WatchBatch, retry: Duration) {
-        let life = self.processes[process].life;
-        let foreign = self.processes[process].is_foreign();
-        let delay = self.delay(process, Transit::Watch(kind));
-        let Some(stream) = self.processes[process].streams.get_mut(kind) else { return };
-        let at = stream.last_arrival.max(self.clock + delay);
-        stream.last_arrival = at;
-        let stream = stream.id;
-        for event in sight.events {
-            let is_change = matches!(event, Event::Applied { .. } | Event::Deleted { .. });
-            let twice = is_change && !foreign && self.weather.repeats(self.clock, process, kind);
-            self.send_at(at, Arrival::Seen { process, life, stream, event: event.clone() });
-            if twice {
-                self.send_at(at, Arrival::Seen { process, life, stream, event });
-            }
-        }
-        if sight.over {
-            let kind = Arc::clone(kind);
-            self.send_at(at + retry, Arrival::List { process, life, kind, stream });
-        }
-    }
-
-    pub(super) fn carry_out(&mut self, process: usize, life: u32, request: Request) {
+    fn carry_out(&mut self, process: usize, life: u32, request: Request) {
         let Request { id, action } = request;
         let lives = self.lives(process, life);
         match action {
@@ -286,17 +247,7 @@ impl<W: FaultModel> Cluster<W> {
         }
     }
 
-    pub(super) fn watch(&mut self, process: usize, kind: &Arc<Kind>, scope: Scope) {
-        let (id, life) = (self.sent, self.processes[process].life);
-        let stream = Stream::new(Arc::clone(kind), scope, id);
-        let before = self.processes[process].streams.insert(Arc::clone(kind), stream);
-        if let Some(mut before) = before {
-            before.close(&mut self.server);
-        }
-        self.send(Duration::ZERO, Arrival::List { process, life, kind: Arc::clone(kind), stream: id });
-    }
-
-    pub(super) fn serve_as_fated(&mut self, process: usize, life: u32, id: ActionId, action: &Action) {
+    fn serve_as_fated(&mut self, process: usize, life: u32, id: ActionId, action: &Action) {
         let lives = self.lives(process, life);
         // No process is left to which a fault could apply.
         let fate = if lives {
@@ -330,7 +281,7 @@ impl<W: FaultModel> Cluster<W> {
         }
     }
 
-    pub(super) fn serve(&mut self, process: usize, action: &Action) -> Outcome {
+    fn serve(&mut self, process: usize, action: &Action) -> Outcome {
         let now = self.timestamp();
         if let Some(outside) = self.outside.as_mut().filter(|_| is_outside(action)) {
             return outside.carry_out(process, action, now);

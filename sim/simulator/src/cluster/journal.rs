@@ -9,7 +9,7 @@ use lockstep_engine::object::ObjectRef;
 use lockstep_engine::time::Now;
 use serde_json::Value;
 
-use super::FaultVerdict;
+use super::faults::FaultVerdict;
 
 /// One entry of the journal.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +18,17 @@ pub struct Entry {
     pub at: Duration,
     /// What happened.
     pub what: What,
+}
+
+impl Entry {
+    /// Returns the change and the process, if a process made the change.
+    pub fn by_process(&self) -> Option<(usize, &Change)> {
+        let What::Changed(change) = &self.what else { return None };
+        match change.by {
+            Author::Process(process) => Some((process, change)),
+            Author::Client(_) | Author::ControlPlane => None,
+        }
+    }
 }
 
 /// The kinds of entries.

@@ -7,8 +7,9 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use lockstep_engine::random::Random;
 
+use super::outcome::{LIVENESS, Run, Violation};
 use super::program::Runs;
-use super::{LIVENESS, Run, Simulation, Violation};
+use super::simulation::Simulation;
 use crate::cluster::{Cluster, Entry, What};
 use crate::history::History;
 use crate::invariant::{Invariant, Moment, SAFETY};
@@ -38,7 +39,14 @@ enum Later {
     SpeedUp,
 }
 
-pub(super) struct Running<'a> {
+impl Simulation {
+    /// Runs a plan. The journal is kept only if `keep` is set.
+    pub fn run(&self, plan: &Plan, keep: bool) -> Run {
+        Running::begin(self, plan, keep).go()
+    }
+}
+
+struct Running<'a> {
     simulation: &'a Simulation,
     plan: &'a Plan,
     cluster: Cluster<PlannedFaults>,
@@ -57,7 +65,7 @@ pub(super) struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    pub(super) fn begin(simulation: &'a Simulation, plan: &'a Plan, keep: bool) -> Self {
+    fn begin(simulation: &'a Simulation, plan: &'a Plan, keep: bool) -> Self {
         let storm = PlannedFaults::new(plan.clone());
         let mut cluster = Cluster::around(simulation.server.clone(), simulation.start, storm);
         cluster.actors.garbage.delay = PACE;
@@ -94,7 +102,7 @@ impl<'a> Running<'a> {
         running
     }
 
-    pub(super) fn go(mut self) -> Run {
+    fn go(mut self) -> Run {
         let violation = self.storm().and_then(|()| self.calm()).and_then(|()| self.quiet()).err();
         let simulated = self.cluster.elapsed();
         let storm = &mut self.cluster.weather;
@@ -348,13 +356,14 @@ impl<'a> Running<'a> {
     }
 
     fn check(&self, entry: &Entry) -> Result<(), Violation> {
-        let moment = Moment {
-            subject: self.simulation.subject,
-            server: &self.cluster.server,
-            history: &self.history,
-            entry,
+        let subject = self.simulation.subject;
+        let (server, history) = (&self.cluster.server, &self.history);
+        let permitted = match entry.by_process() {
+            Some((_, change)) => subject.may_change(change, server, history),
+            None => Ok(()),
         };
-        for Invariant { name, sentence, holds } in SAFETY.iter().chain(self.simulation.subject.invariants()) {
+        let moment = Moment { permitted, backoffs: subject.backoffs(), server, history, entry };
+        for Invariant { name, sentence, holds } in SAFETY.iter().chain(subject.invariants()) {
             if let Err(seen) = holds(&moment) {
                 return Err(Violation { invariant: name, sentence, seen, at: entry.at });
             }

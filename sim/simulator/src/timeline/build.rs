@@ -10,7 +10,8 @@ use lockstep_engine::object::{self, ObjectRef, metadata};
 use serde_json::Value;
 
 use super::conditions::Conditions;
-use super::{Item, Kind, Lane, Timeline, words};
+use super::model::{Item, Kind, Lane, Timeline};
+use super::words;
 use crate::cluster::{Author, Carried, Change, Entry, What};
 use crate::history::reference;
 use crate::plan::{Plan, What as Fault};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Condition;
+use super::model::Condition;
 use crate::cluster::Change;
 
 /// Processes changes, in order.

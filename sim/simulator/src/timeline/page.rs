@@ -1,6 +1,6 @@
 //! The timeline as one self-contained page: a template with style, script and data.
 
-use super::Timeline;
+use super::model::Timeline;
 
 const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");

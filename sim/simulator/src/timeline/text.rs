@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Item, Timeline};
+use super::model::{Item, Timeline};
 
 /// Minimum number of consecutive routine items that are folded into one line.
 const FOLDED_FROM: usize = 3;

@@ -218,7 +218,7 @@ fn bridge_of(moment: &Moment<'_>, uid: &str) -> Option<std::sync::Arc<Value>> {
 }
 
 fn a_cluster_goes_only_with_its_bridge(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, change)) = moment.by_process() else { return Ok(()) };
+    let Some((_, change)) = moment.entry.by_process() else { return Ok(()) };
     if !is_cluster(&change.object) || !is_deletion(change) {
         return Ok(());
     }
@@ -232,7 +232,7 @@ fn a_cluster_goes_only_with_its_bridge(moment: &Moment<'_>) -> Result<(), String
 }
 
 fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: None, new: Some(new), .. })) = moment.by_process() else {
+    let Some((_, Change { object, old: None, new: Some(new), .. })) = moment.entry.by_process() else {
         return Ok(());
     };
     let Some(uid) = controller_uid(new) else { return Ok(()) };
@@ -245,7 +245,9 @@ fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn the_finalizer_goes_last(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), new, .. })) = moment.by_process() else { return Ok(()) };
+    let Some((_, Change { object, old: Some(old), new, .. })) = moment.entry.by_process() else {
+        return Ok(());
+    };
     let is_held = |object: &Value| lockstep_engine::finalizer::is_held(object, FINALIZER);
     let went = object.kind == names::bridge() && is_held(old) && !new.as_deref().is_some_and(is_held);
     if !went {
@@ -262,7 +264,7 @@ fn the_finalizer_goes_last(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn phases_follow_the_table(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.entry.by_process() else {
         return Ok(());
     };
     let phase = |object: &Value| object["status"]["phase"].as_str().and_then(Phase::read);
@@ -283,7 +285,8 @@ fn phases_follow_the_table(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn ready_means_available(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.entry.by_process()
+    else {
         return Ok(());
     };
     let is_ready = |object: &Value| conditions(object, condition::READY, "True");
@@ -304,7 +307,8 @@ fn ready_means_available(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn an_available_cluster_is_not_failed(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.entry.by_process()
+    else {
         return Ok(());
     };
     let phase = |object: &Value| object["status"]["phase"].as_str().and_then(Phase::read);
@@ -350,7 +354,8 @@ fn an_available_cluster_is_not_failed(moment: &Moment<'_>) -> Result<(), String>
 }
 
 fn the_nodepool_follows(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.entry.by_process()
+    else {
         return Ok(());
     };
     let image = |pool: &Value| pool["spec"]["release"]["image"].as_str().unwrap_or_default().to_owned();
@@ -370,7 +375,8 @@ fn the_nodepool_follows(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn an_address_is_not_given_up_in_vain(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.entry.by_process()
+    else {
         return Ok(());
     };
     let [request, _] = names::REQUESTED_IPS;

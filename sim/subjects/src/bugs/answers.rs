@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use lockstep_engine::action::{Action, Class, Outcome, Request, Success};
 use lockstep_engine::machine::Event;
+use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::Value;
 
-use super::{Asked, Bug, Flaw, HOST, plant};
+use super::common::{Asked, HOST};
 
 pub(super) const BUGS: &[Bug] = &[
     Bug {

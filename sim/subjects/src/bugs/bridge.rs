@@ -7,12 +7,12 @@ use lockstep_bridge::names;
 use lockstep_engine::action::{Action, ActionId, Class, Failure, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::object::{ObjectRef, metadata};
+use lockstep_sim::bugs::{Bug, Flaw, plant};
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
 use super::common::{Deaf, DpuClusters, Extra, NoFinalizer, Secrets, TellsSecrets, Unheard, change, is};
 use super::requests::{StatusAlways, TimesMove, status_patch};
-use super::{Bug, Flaw, plant};
 
 mod status;
 

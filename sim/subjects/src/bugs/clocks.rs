@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use lockstep_engine::machine::{Deadline, Note, Step};
 use lockstep_engine::time::{Monotonic, Now, Wall};
+use lockstep_sim::bugs::{Bug, Flaw, plant};
 
-use super::{Bug, Flaw, HOST, plant};
+use super::common::HOST;
 
 pub(super) const BUGS: &[Bug] = &[
     Bug {

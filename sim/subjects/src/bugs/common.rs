@@ -7,12 +7,38 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_engine::action::{Action, ActionId, Outcome, Request, Success};
-use lockstep_engine::machine::{Event, Note, Step};
+use lockstep_engine::machine::{Event, Machine, Note, Step};
 use lockstep_engine::object::ObjectRef;
+use lockstep_sim::bugs::Flaw;
 use lockstep_sim::history::reference;
 use serde_json::Value;
 
-use super::Flaw;
+/// The controller in which the bugs of most files are planted.
+pub(super) const HOST: &str = lockstep_crds::namespaceclass::CONTROLLER;
+
+/// Changes nothing in a machine.
+pub(super) fn sound(machine: Box<dyn Machine>) -> Box<dyn Machine> {
+    machine
+}
+
+/// The requested actions without an answer.
+#[derive(Default)]
+pub(super) struct Asked(BTreeMap<ActionId, Action>);
+
+impl Asked {
+    /// Adds a request.
+    pub(super) fn note(&mut self, request: &Request) {
+        self.0.insert(request.id, request.action.clone());
+    }
+
+    /// Removes and returns the action whose answer an event is.
+    pub(super) fn answered(&mut self, event: &Event) -> Option<Action> {
+        match event {
+            Event::Finished { id, .. } => self.0.remove(id),
+            _ => None,
+        }
+    }
+}
 
 /// Returns whether an action has this name and targets an object of this kind.
 pub(super) fn is(action: &Action, name: &str, kind: &str) -> bool {

@@ -8,14 +8,14 @@ use lockstep_engine::action::{Action, Outcome, Request, Subresource, Success};
 use lockstep_engine::finalizer;
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::object::{ObjectRef, annotation, is_deleting, label, metadata};
+use lockstep_sim::bugs::{Bug, Flaw, plant};
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
 use super::common::{
-    Deaf, DpuClusters, Extra, NoFinalizer, Secrets, TellsSecrets, Unheard, change, decoded, is,
+    Asked, Deaf, DpuClusters, Extra, NoFinalizer, Secrets, TellsSecrets, Unheard, change, decoded, is,
 };
 use super::requests::{StatusAlways, TimesMove};
-use super::{Asked, Bug, Flaw, plant};
 
 const fn bug(
     name: &'static str,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use lockstep_engine::action::{ActionId, Outcome, Request};
 use lockstep_engine::machine::{Event, Note, ReconcileResult, Step};
+use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::Value;
 
-use super::{Bug, Flaw, HOST, plant};
+use super::common::HOST;
 
 pub(super) const BUGS: &[Bug] = &[
     Bug {

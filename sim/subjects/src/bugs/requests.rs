@@ -9,10 +9,10 @@ use lockstep_engine::action::{Action, ActionId, Outcome, Request, Subresource, S
 use lockstep_engine::machine::{Event, Note, ReconcileResult, Step};
 use lockstep_engine::object::ObjectRef;
 use lockstep_namespaceclass::names;
+use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::{Value, json};
 
-use super::common::{change, is};
-use super::{Bug, Flaw, HOST, plant, sound};
+use super::common::{HOST, change, is, sound};
 
 pub(super) const BUGS: &[Bug] = &[
     Bug {

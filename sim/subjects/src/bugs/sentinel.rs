@@ -8,9 +8,10 @@ use lockstep_engine::action::{Action, Class, Failure, Outcome, Request, Success}
 use lockstep_engine::machine::{Amount, Event, Measure, Note, Step};
 use lockstep_engine::time::{Now, Wall};
 use lockstep_sentinel::metrics::{self, PUBLISHED};
+use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::Value;
 
-use super::{Asked, Bug, Flaw, plant};
+use super::common::Asked;
 
 /// The controller in which these bugs are planted.
 const HOST: &str = lockstep_crds::sentinel::CONTROLLER;

@@ -17,15 +17,14 @@ use lockstep_sim::history::{Version, reference};
 use lockstep_sim::invariant::{Invariant, Moment, SECRET, is_deletion};
 use serde_json::Value;
 
+use self::past::{STALE, age, is_leaving, lasts, was_leaving};
 use super::identity;
 use super::stage::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
 
 mod ended;
+mod past;
 mod told;
 
-/// Upper bound on the age of what a process knows: a watch may be late by two minutes, a pause may take one minute and a request
-/// half a minute; and a little more.
-const STALE: Duration = Duration::from_mins(5);
 /// Upper bound on the time in transit of any request, and a little more.
 const REQUEST: Duration = Duration::from_secs(40);
 /// For how long a change by another client to what Argo CD depends on explains remaining objects.
@@ -147,38 +146,10 @@ pub(super) fn may_change(change: &Change) -> Result<(), String> {
 
 /// Returns the Application that a process has just changed, with its service and cluster.
 fn application<'a>(moment: &'a Moment<'_>) -> Option<(&'a Change, Name, Name)> {
-    let (_, change) = moment.by_process()?;
+    let (_, change) = moment.entry.by_process()?;
     let object = change.new.as_ref().or(change.old.as_ref())?;
     let (service, cluster) = identity::of_application(object)?;
     (change.object.kind == names::application()).then_some((change, service, cluster))
-}
-
-fn is_leaving(object: Option<&Arc<Value>>) -> bool {
-    object.is_none_or(|object| is_deleting(object))
-}
-
-/// Returns whether an object was absent or being deleted at a time that a process may still see as current.
-fn was_leaving(moment: &Moment<'_>, target: &ObjectRef) -> bool {
-    let since = moment.entry.at.saturating_sub(STALE);
-    let versions = moment.history.versions(target);
-    let ends = versions.iter().skip(1).map(|next| next.at).chain([moment.entry.at]);
-    let mut recent = versions.iter().zip(ends).filter(|(_, end)| *end >= since);
-    let is_new = !stage::is_prepared(target) && versions.first().is_none_or(|first| first.at >= since);
-    is_new
-        || is_leaving(moment.server.object(target))
-        || recent.any(|(version, _)| is_leaving(version.object.as_ref()))
-}
-
-/// Returns the age of an object that was created in this run.
-fn age(moment: &Moment<'_>, target: &ObjectRef) -> Duration {
-    lasts(moment, target, |_| true)
-}
-
-/// Returns for how long an object has matched.
-fn lasts(moment: &Moment<'_>, target: &ObjectRef, is_so: impl Fn(&Value) -> bool) -> Duration {
-    let versions = moment.history.versions(target).iter().rev();
-    let since = versions.take_while(|version| version.object.as_deref().is_some_and(&is_so)).last();
-    moment.entry.at.saturating_sub(since.map_or(Duration::ZERO, |version| version.at))
 }
 
 /// Returns the Applications that services find by their label, with their service and cluster.
@@ -224,7 +195,7 @@ fn an_application_is_made_once(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn what_was_taken_over_is_left_alone(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), .. })) = moment.by_process() else { return Ok(()) };
+    let Some((_, Change { object, old: Some(old), .. })) = moment.entry.by_process() else { return Ok(()) };
     if object.kind != names::application() || identity::of_application(old).is_some() {
         return Ok(());
     }
@@ -241,7 +212,7 @@ fn what_was_taken_over_is_left_alone(moment: &Moment<'_>) -> Result<(), String> 
 }
 
 fn a_secret_outlives_its_applications(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, change)) = moment.by_process().filter(|(_, change)| is_deletion(change)) else {
+    let Some((_, change)) = moment.entry.by_process().filter(|(_, change)| is_deletion(change)) else {
         return Ok(());
     };
     let cluster = change.old.as_deref().and_then(identity::of_secret);
@@ -257,7 +228,8 @@ fn a_secret_outlives_its_applications(moment: &Moment<'_>) -> Result<(), String>
 }
 
 fn the_project_outlives_the_applications(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, change)) = moment.by_process().filter(|(_, change)| change.object == project_ref()) else {
+    let Some((_, change)) = moment.entry.by_process().filter(|(_, change)| change.object == project_ref())
+    else {
         return Ok(());
     };
     let permitted = |object: Option<&Value>| {
@@ -303,7 +275,9 @@ fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn the_finalizer_goes_last(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), new, .. })) = moment.by_process() else { return Ok(()) };
+    let Some((_, Change { object, old: Some(old), new, .. })) = moment.entry.by_process() else {
+        return Ok(());
+    };
     let held = |object: &Value| finalizer::is_held(object, FINALIZER);
     if object.kind != names::service() || !held(old) || new.as_deref().is_some_and(held) {
         return Ok(());
@@ -379,7 +353,7 @@ fn a_chart_goes_where_its_cluster_is(moment: &Moment<'_>) -> Result<(), String> 
 }
 
 fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
-    if moment.by_process().is_none() {
+    if moment.entry.by_process().is_none() {
         return Ok(());
     }
     let is_settled = |target: &ObjectRef| {
@@ -408,7 +382,9 @@ fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn nothing_has_an_owner_elsewhere(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old, new: Some(new), .. })) = moment.by_process() else { return Ok(()) };
+    let Some((_, Change { object, old, new: Some(new), .. })) = moment.entry.by_process() else {
+        return Ok(());
+    };
     let owners = |object: &Value| object["metadata"]["ownerReferences"].clone();
     let is_argos = object.namespace.as_deref() == Some(ARGO_NAMESPACE);
     if is_argos && owners(new).is_array() && old.as_deref().map(owners) != Some(owners(new)) {
@@ -418,7 +394,7 @@ fn nothing_has_an_owner_elsewhere(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn credentials_stay_in_secrets(moment: &Moment<'_>) -> Result<(), String> {
-    match moment.by_process() {
+    match moment.entry.by_process() {
         Some((_, Change { object, new: Some(new), .. })) if object.kind != names::secret() => {
             if new.to_string().contains(SECRET) {
                 return Err(format!("{object} holds something of a kubeconfig"));

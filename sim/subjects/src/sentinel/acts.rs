@@ -16,10 +16,7 @@ use lockstep_sim::subject::{Client, Operation};
 use serde_json::{Value, json};
 
 use super::external::{Beyond, HOSTS};
-use super::{CONFIG, NAMESPACE};
-
-/// The initial password of the broker.
-pub(super) const PASSWORD: &str = "tops3cret-1";
+use super::names::{CONFIG, NAMESPACE, PASSWORD};
 
 pub(super) const ACTS: &[Operation] = &[
     Operation::new("create resources", "user", 8, create),

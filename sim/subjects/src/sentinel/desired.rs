@@ -8,8 +8,8 @@ use lockstep_sentinel::load;
 use lockstep_sim::subject::World;
 use serde_json::Value;
 
-use super::CONFIG;
 use super::external::Beyond;
+use super::names::CONFIG;
 use super::oracle::signed;
 
 /// A poll interval, a cycle with retries, and the time of an answer.

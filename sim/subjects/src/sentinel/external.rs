@@ -15,6 +15,8 @@ use lockstep_external::hyperfleet::{Dialect, HyperFleet, Kind, Labels, Release, 
 use lockstep_sim::cluster::ExternalSystems;
 use serde_json::json;
 
+use super::names::PASSWORD;
+
 /// A host of the API.
 pub(super) struct Place {
     pub(super) url: &'static str,
@@ -95,7 +97,7 @@ impl Beyond {
         let mut beyond = Self {
             fleets: HOSTS.map(fleet),
             broker: BrokerState {
-                password: super::acts::PASSWORD.to_owned(),
+                password: PASSWORD.to_owned(),
                 down_until: start,
                 takes_nothing_until: start,
                 nacks: 0,
@@ -183,7 +185,7 @@ impl Beyond {
         self.unreadable.0.clear();
         (self.broker.down_until, self.broker.takes_nothing_until) = (now, now);
         (self.broker.nacks, self.broker.breaks_after) = (0, None);
-        super::acts::PASSWORD.clone_into(&mut self.broker.password);
+        PASSWORD.clone_into(&mut self.broker.password);
     }
 
     /// Cuts all connections to the broker.

@@ -10,8 +10,8 @@ use lockstep_sentinel::metrics;
 use lockstep_sim::subject::Testimony;
 use serde_json::Value;
 
+use super::measured::measured;
 use super::oracle::size_of;
-use super::publish_checker::measured;
 use super::record::Record;
 
 /// Maximum number of failed or lost connections within that period while no event is confirmed. Half a second, doubled each time,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstep_engine::action::{Action, ActionId, Class, Failure, Outcome, Success};
-use lockstep_engine::machine::{Amount, Event, Note, Step};
+use lockstep_engine::machine::{Event, Step};
 use lockstep_engine::object::resource_version;
 use lockstep_engine::time::Now;
 use lockstep_sentinel::config::{self, Config};
@@ -13,6 +13,7 @@ use lockstep_sim::subject::{Checker, Testimony};
 use serde_json::Value;
 
 use super::listing::Listing;
+use super::measured::measured;
 use super::oracle::{self, Demand};
 use super::outage_checker::Troubles;
 
@@ -296,20 +297,4 @@ fn passed_over(url: &str) -> Testimony {
         sentence: "A page that the API put off is the next that it is asked for, however often that is.",
         seen: format!("{url} was put off, and was not asked for again"),
     }
-}
-
-/// Returns by how much a metric changed in a step.
-pub(super) fn measured(step: &Step, metric: &str, label: Option<&str>) -> Option<u64> {
-    let moved = step.notes.iter().filter_map(|note| match note {
-        Note::Measured(measure) if measure.metric == metric => {
-            let fits = label.is_none_or(|label| measure.labels.last().is_some_and(|last| last == label));
-            match measure.by {
-                Amount::Add(by) if fits => Some(by),
-                Amount::Observe(_) => Some(1),
-                _ => None,
-            }
-        }
-        _ => None,
-    });
-    moved.reduce(|a, b| a + b)
 }

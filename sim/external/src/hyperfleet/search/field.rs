@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::{Refused, Value};
+use super::refused::Refused;
+use super::value::Value;
 use crate::hyperfleet::resource::{Condition, Resource, USER};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::hyperfleet) enum Field {
+pub(crate) enum Field {
     Id,
     Name,
     Generation,
@@ -37,7 +38,7 @@ pub(super) enum Type {
 }
 
 impl Field {
-    pub(in crate::hyperfleet) fn parse(name: &str) -> Result<Self, Refused> {
+    pub(crate) fn parse(name: &str) -> Result<Self, Refused> {
         let unknown = || Refused(format!("{name} is not a valid field name"));
         Ok(match name {
             "id" => Self::Id,
@@ -88,7 +89,7 @@ impl Field {
     }
 
     /// Returns whether it refers to a condition.
-    pub(in crate::hyperfleet) fn is_of_condition(&self) -> bool {
+    pub(crate) fn is_of_condition(&self) -> bool {
         matches!(
             self,
             Self::Condition(_) | Self::LastUpdated(_) | Self::LastTransition(_) | Self::ObservedGeneration(_)
@@ -96,7 +97,7 @@ impl Field {
     }
 
     /// Returns the resource's value; none for SQL's NULL.
-    pub(in crate::hyperfleet) fn of<'a>(&self, resource: &'a Resource) -> Option<Value<'a>> {
+    pub(crate) fn of<'a>(&self, resource: &'a Resource) -> Option<Value<'a>> {
         let text = |text: &'a str| Value::Text(Cow::Borrowed(text));
         let condition = |kind: &str| -> Option<&'a Condition> { resource.condition(kind) };
         match self {

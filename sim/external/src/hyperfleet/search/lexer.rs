@@ -1,6 +1,6 @@
 //! Splits a text into tokens.
 
-use super::Refused;
+use super::refused::Refused;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {

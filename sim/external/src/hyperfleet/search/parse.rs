@@ -13,8 +13,10 @@ use jiff::Timestamp;
 
 use super::field::{Field, Type};
 use super::lexer::{Token, tokens};
-use super::{Operator, Refused, Test, Value};
-use crate::hyperfleet::Release;
+use super::refused::Refused;
+use super::test::{Operator, Test};
+use super::value::Value;
+use crate::hyperfleet::dialect::Release;
 
 /// Maximum depth of nested parentheses.
 const DEEPEST: usize = 64;

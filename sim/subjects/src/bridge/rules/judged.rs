@@ -121,7 +121,8 @@ pub(super) fn a_lost_dpucluster_is_reported(moment: &Moment<'_>) -> Result<(), S
 }
 
 pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+    let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.entry.by_process()
+    else {
         return Ok(());
     };
     let says = |bridge: &Value| {
@@ -174,7 +175,7 @@ pub(super) fn is_reachable(moment: &Moment<'_>, process: usize, bridge: &Value) 
 
 /// Returns the HostedCluster of a bridge that a process has changed, with the old and the new state of the bridge.
 fn cluster_of<'a>(moment: &'a Moment<'_>) -> Option<(ObjectRef, &'a Value, &'a Value)> {
-    let (_, Change { object, old: Some(old), new: Some(new), .. }) = moment.by_process()? else {
+    let (_, Change { object, old: Some(old), new: Some(new), .. }) = moment.entry.by_process()? else {
         return None;
     };
     let namespace = object.namespace.as_deref().filter(|_| object.kind == names::bridge())?;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use lockstep_engine::action::{ActionId, Outcome, Request, Success};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::ObjectRef;
+use lockstep_sim::bugs::Flaw;
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
-use super::super::Flaw;
 use super::super::requests::status_patch;
 
 #[derive(Default)]

@@ -9,13 +9,13 @@ use lockstep_sim::cluster::Change;
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
-use super::lasts;
+use super::past::lasts;
 
 /// How long a sync may continue after the wanted source has changed.
 const GRACE: Duration = Duration::from_mins(5);
 
 pub(super) fn a_sync_is_ended_when_it_holds_up_a_change(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.by_process() else {
+    let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.entry.by_process() else {
         return Ok(());
     };
     let is_ended = !is_terminating(old) && is_terminating(new);

@@ -9,11 +9,11 @@ use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
 use super::super::identity;
-use super::{STALE, was_leaving};
+use super::past::{STALE, was_leaving};
 
 /// Returns a service for which a process has just set a condition to True, or has kept it True for another generation.
 fn told_anew<'a>(moment: &'a Moment<'_>, condition: &str) -> Option<(usize, &'a ObjectRef, &'a Value)> {
-    let (process, Change { object, old: Some(old), new: Some(new), .. }) = moment.by_process()? else {
+    let (process, Change { object, old: Some(old), new: Some(new), .. }) = moment.entry.by_process()? else {
         return None;
     };
     let told =

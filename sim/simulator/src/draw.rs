@@ -5,8 +5,8 @@ use std::time::Duration;
 use lockstep_engine::action::Class;
 use lockstep_engine::random::Random;
 
-use super::{Fault, Plan, What};
-use crate::subject::Operation;
+use super::plan::{Fault, Plan, What};
+use super::subject::Operation;
 
 /// The parameters for drawing plans.
 #[derive(Debug, Clone)]

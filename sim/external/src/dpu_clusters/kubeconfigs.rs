@@ -1,0 +1,34 @@
+//! The kubeconfigs of clusters, read from their Secrets.
+
+use std::collections::BTreeMap;
+
+use lockstep_engine::object::{ObjectRef, metadata, resource_version};
+use serde_json::Value;
+
+use super::access::Access;
+use super::cluster::KUBECONFIG_KEYS;
+use crate::kinds::secret_kind;
+use crate::read_view::ReadView;
+
+/// The parsed kubeconfigs, each with the version of its Secret: parsing is slow.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Kubeconfigs(BTreeMap<ObjectRef, (u64, Option<Access>)>);
+
+impl Kubeconfigs {
+    /// Returns the access to a cluster.
+    pub(crate) fn access(&mut self, look: &ReadView<'_>, cluster: &Value) -> Result<&Access, String> {
+        let name = cluster["spec"]["kubeconfig"].as_str().unwrap_or_default();
+        if name.is_empty() {
+            return Err("There is no kubeconfig.".to_owned());
+        }
+        let target = ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), name);
+        let secret = look.get(&target).unwrap_or(&Value::Null);
+        let version = resource_version(secret);
+        let read = self.0.entry(target).or_default();
+        if read.0 != version {
+            let text = KUBECONFIG_KEYS.iter().find_map(|key| secret["data"][*key].as_str());
+            *read = (version, text.and_then(Access::decode));
+        }
+        read.1.as_ref().ok_or_else(|| format!("Secret {name} holds no kubeconfig."))
+    }
+}
