@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockstep_crds::bridge::{GROUP, VERSION};
-use lockstep_engine::object::{Kind, Name};
+use lockstep_engine::object::{Kind, Name, ObjectRef};
 use serde_json::{Value, json};
 
 /// The finalizer that keeps a bridge until its cluster is gone ("Finalizer Management").
@@ -122,6 +122,26 @@ pub mod reason {
 /// Returns the labels of every object that is created for a bridge.
 pub fn labels(bridge: &Name) -> Value {
     json!({ BRIDGE_NAME: bridge.name, BRIDGE_NAMESPACE: bridge.namespace })
+}
+
+/// Returns the namespace that HyperShift creates for a control plane.
+pub fn control_plane_namespace(bridge: &Name) -> String {
+    format!("{}-{}", bridge.namespace, bridge.name.replace('.', "-"))
+}
+
+/// Returns the API server's Service of a bridge.
+pub fn api_server_service(bridge: &Name) -> Name {
+    Name::new(&control_plane_namespace(bridge), API_SERVICE)
+}
+
+/// Returns the title of the API server's Service.
+pub fn service_title(key: &Name) -> String {
+    format!("Service {}", api_server_service(key))
+}
+
+/// Returns the reference of the bridge itself.
+pub fn bridge_ref(name: &Name) -> ObjectRef {
+    name.object(&bridge())
 }
 
 pub fn bridge() -> Arc<Kind> {

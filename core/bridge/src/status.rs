@@ -1,26 +1,31 @@
 //! The status of a bridge, from all findings.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use lockstep_crds::bridge::{DPFHCPBridgeStatus, LocalObjectReference, ObjectReference};
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{Action, Class, Failure, Subresource};
 use lockstep_engine::conditions::{self, Finding, Status};
-use lockstep_engine::object::text;
+use lockstep_engine::object::{Name, text};
 use lockstep_engine::time::Now;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use super::dpucluster;
-use super::exposure;
-use super::hosted_cluster;
-use super::kubeconfig;
-use super::names::{condition, reason};
-use super::node_pool;
-use super::pass::{ManagedObject, ReconcileProgress};
+use super::checks::unmet::Unmet;
+use super::checks::unwatched::unwatched;
+use super::checks::{
+    dpucluster, exposure, hosted_cluster, kubeconfig, node_pool, prerequisites, readiness, release_image,
+    spec_applied,
+};
+use super::model::bridge::Bridge;
+use super::model::hypershift;
+use super::model::lookup::Lookup;
+use super::model::managed_object::ManagedObject;
+use super::model::secret::SecretRole;
+use super::model::source::Source;
+use super::names::{bridge_ref, condition, reason, service_title};
 use super::phase::{self, Phase};
-use super::prerequisites::{self, Unmet};
-use super::readiness;
-use super::secrets::SecretRole;
-use super::source::Source;
-use super::view::{self, BridgeSnapshot, OwnedObject};
-use super::world::Bridge;
+use super::snapshot::{BridgeSnapshot, OwnedObject};
 
 /// The conditions that are copied from a HostedCluster.
 const MIRRORED: [(&str, &str); 3] = [
@@ -29,36 +34,49 @@ const MIRRORED: [(&str, &str); 3] = [
     ("Degraded", condition::HOSTED_CLUSTER_DEGRADED),
 ];
 
+/// The differences between a status and the previous one.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct StatusDelta {
+    /// The conditions with a changed status or reason.
+    pub conditions: Vec<Condition>,
+    /// Whether the phase has changed.
+    pub phase: bool,
+    /// Whether the spec had not been observed before.
+    pub spec: bool,
+}
+
 /// Returns the desired status, and the conditions that it changes.
-pub fn wanted(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> (DPFHCPBridgeStatus, Vec<Condition>) {
-    let generation = view.bridge.generation;
-    let mut status = view.bridge.status.clone();
+pub fn wanted(snapshot: &BridgeSnapshot<'_>) -> (DPFHCPBridgeStatus, Vec<Condition>) {
+    let generation = snapshot.bridge.generation;
+    let mut status = snapshot.bridge.status.clone();
     let mut changed = Vec::new();
-    let mut findings = findings(view, pass);
-    let ready = readiness::ready(view, &findings);
+    let mut findings = findings(snapshot);
+    let ready = readiness::ready(snapshot, &findings);
     status.message = Some(ready.message.clone());
-    findings.push(readiness::provisioned(view, &ready));
+    findings.push(readiness::provisioned(snapshot, &ready));
     findings.push(ready);
     for finding in findings {
-        changed.extend(conditions::set(&mut status.conditions, finding, generation, view.now));
+        changed.extend(conditions::set(&mut status.conditions, finding, generation, snapshot.now));
     }
-    mirror(view, &mut status.conditions, &mut changed);
+    mirror(snapshot, &mut status.conditions, &mut changed);
 
-    let own = || Some(ObjectReference { name: view.key.name.clone(), namespace: view.key.namespace.clone() });
-    let is_created = view.hosted_cluster().ours().is_some();
+    let own = || {
+        Some(ObjectReference { name: snapshot.key.name.clone(), namespace: snapshot.key.namespace.clone() })
+    };
+    let is_created = snapshot.hosted_cluster().ours().is_some();
     // While HostedClusters can't be watched, the known values are kept.
-    if !matches!(view.hosted_cluster(), OwnedObject::Unknown(_)) {
+    if !matches!(snapshot.hosted_cluster(), OwnedObject::Unknown(_)) {
         status.hosted_cluster_ref = is_created.then(own).flatten();
-        status.api_endpoint = exposure::api_endpoint(view);
-        status.ingress_endpoint = exposure::ingress_endpoint(view);
-        if view.refusal(Source::Secrets).is_none() {
-            status.kubeconfig_secret_ref = kubeconfig::is_made(view).then(|| LocalObjectReference {
-                name: SecretRole::Kubeconfig.source(view.key, view.spec).name,
+        status.api_endpoint = exposure::api_endpoint(snapshot);
+        status.ingress_endpoint = exposure::ingress_endpoint(snapshot);
+        if snapshot.refusal(Source::Secrets).is_none() {
+            status.kubeconfig_secret_ref = snapshot.has_kubeconfig().then(|| LocalObjectReference {
+                name: SecretRole::Kubeconfig.source(snapshot.key, snapshot.spec).name,
             });
         }
     }
-    if !matches!(view.node_pool(), OwnedObject::Unknown(_)) {
-        status.node_pool_ref = view.node_pool().ours().and_then(|_| own());
+    if !matches!(snapshot.node_pool(), OwnedObject::Unknown(_)) {
+        status.node_pool_ref = snapshot.node_pool().ours().and_then(|_| own());
     }
     status.observed_generation = generation;
     set_phase(&mut status);
@@ -75,7 +93,7 @@ fn set_phase(status: &mut DPFHCPBridgeStatus) {
 /// Returns the status of a bridge whose spec does not match its CRD: it is older than the CRD.
 pub fn unreadable<T>(
     bridge: &Bridge,
-    lookup: &dpucluster::Lookup<T>,
+    lookup: &Lookup<T>,
     problem: &str,
     now: Now,
 ) -> (DPFHCPBridgeStatus, Vec<Condition>) {
@@ -83,7 +101,7 @@ pub fn unreadable<T>(
     let message = format!("the spec can't be read ({problem}); write it anew as the definition demands");
     let findings = [
         dpucluster::validate(bridge, lookup),
-        readiness::prerequisites(&[Unmet::mend(message.clone())], None),
+        prerequisites::finding(&[Unmet::mend(message.clone())], None),
         Finding {
             condition: condition::READY,
             status: Status::False,
@@ -100,40 +118,41 @@ pub fn unreadable<T>(
 }
 
 /// Returns the unmet prerequisites, including those from this pass.
-pub fn unmet(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Vec<Unmet> {
-    let mut unmet = prerequisites::check(view);
+pub fn unmet(snapshot: &BridgeSnapshot<'_>) -> Vec<Unmet> {
+    let mut unmet = prerequisites::check(snapshot);
     for role in [SecretRole::Pull, SecretRole::Ssh] {
-        if let Some(failure) = pass.failure(ManagedObject::Secret(role)) {
-            let source = role.source(view.key, view.spec);
+        if let Some(failure) = snapshot.failure(ManagedObject::Secret(role)) {
+            let source = role.source(snapshot.key, snapshot.spec);
             unmet.push(Unmet::wait(format!("Secret {source} can't be handed on ({})", failure.message)));
         }
     }
     unmet
 }
 
-fn findings(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Vec<Finding> {
-    let unmet = unmet(view, pass);
+fn findings(snapshot: &BridgeSnapshot<'_>) -> Vec<Finding> {
+    let unmet = unmet(snapshot);
     let mut findings = vec![
-        dpucluster::validate(view.bridge, view.dpu_cluster),
-        readiness::prerequisites(&unmet, prerequisites::doubt(view, &unmet).as_deref()),
-        created(view, pass),
-        pool(view, pass),
-        exposed(view, pass, &unmet),
-        injected(view, pass),
+        dpucluster::validate(snapshot.bridge, snapshot.dpu_cluster),
+        prerequisites::finding(&unmet, release_image::doubt(snapshot, &unmet).as_deref()),
+        created(snapshot),
+        pool(snapshot),
+        exposed(snapshot, &unmet),
+        injected(snapshot),
     ];
-    findings.extend(applied(view, pass));
+    findings.extend(applied(snapshot));
     findings
 }
 
-/// Returns a failure that is not temporary.
-fn refusal(pass: &ReconcileProgress, part: ManagedObject) -> Option<&Failure> {
-    let failure = pass.failure(part)?;
+/// Returns the failure of a write that is not temporary.
+fn refusal<'a>(snapshot: &BridgeSnapshot<'a>, object: ManagedObject) -> Option<&'a Failure> {
+    let failure = snapshot.failure(object)?;
     matches!(failure.class, Class::Forbidden | Class::Invalid | Class::NotFound).then_some(failure)
 }
 
-fn created(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Finding {
-    let mut finding = hosted_cluster::created(view);
-    if let (Some(failure), None) = (refusal(pass, ManagedObject::HostedCluster), view.hosted_cluster().ours())
+fn created(snapshot: &BridgeSnapshot<'_>) -> Finding {
+    let mut finding = hosted_cluster::created(snapshot);
+    if let (Some(failure), None) =
+        (refusal(snapshot, ManagedObject::HostedCluster), snapshot.hosted_cluster().ours())
     {
         finding.status = Status::False;
         finding.reason = reason::CREATION_FAILED;
@@ -142,12 +161,12 @@ fn created(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Finding {
     finding
 }
 
-fn applied(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Option<Finding> {
-    let mut finding = hosted_cluster::spec_applied(view)?;
+fn applied(snapshot: &BridgeSnapshot<'_>) -> Option<Finding> {
+    let mut finding = spec_applied::judge(snapshot)?;
     for (part, what) in
         [(ManagedObject::HostedCluster, "HostedCluster"), (ManagedObject::NodePool, "NodePool")]
     {
-        if let Some(failure) = refusal(pass, part) {
+        if let Some(failure) = refusal(snapshot, part) {
             finding.status = Status::False;
             finding.reason = reason::UPDATE_REFUSED;
             finding.message = format!("the {what} can't be changed: {}", failure.message);
@@ -156,9 +175,9 @@ fn applied(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Option<Findin
     Some(finding)
 }
 
-fn pool(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Finding {
-    let mut finding = node_pool::judge(view);
-    if let (Some(failure), None) = (refusal(pass, ManagedObject::NodePool), view.node_pool().ours()) {
+fn pool(snapshot: &BridgeSnapshot<'_>) -> Finding {
+    let mut finding = node_pool::judge(snapshot);
+    if let (Some(failure), None) = (refusal(snapshot, ManagedObject::NodePool), snapshot.node_pool().ours()) {
         finding.status = Status::False;
         finding.reason = reason::NODE_POOL_CREATION_FAILED;
         finding.message = format!("the NodePool can't be created: {}", failure.message);
@@ -166,24 +185,21 @@ fn pool(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Finding {
     finding
 }
 
-fn exposed(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress, unmet: &[Unmet]) -> Finding {
-    let mut finding = exposure::judge(view, unmet);
-    if let Some(failure) = refusal(pass, ManagedObject::Service) {
+fn exposed(snapshot: &BridgeSnapshot<'_>, unmet: &[Unmet]) -> Finding {
+    let mut finding = exposure::judge(snapshot, unmet);
+    if let Some(failure) = refusal(snapshot, ManagedObject::Service) {
         finding.status = Status::False;
         finding.reason = reason::SERVICE_CREATION_FAILED;
-        finding.message = format!(
-            "{} can't be given its address: {}",
-            prerequisites::service_title(view.key),
-            failure.message
-        );
+        finding.message =
+            format!("{} can't be given its address: {}", service_title(snapshot.key), failure.message);
     }
     finding
 }
 
-fn injected(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Finding {
-    let mut finding = kubeconfig::judge(view);
-    let failure = refusal(pass, ManagedObject::Secret(SecretRole::Kubeconfig))
-        .or_else(|| refusal(pass, ManagedObject::DpuCluster));
+fn injected(snapshot: &BridgeSnapshot<'_>) -> Finding {
+    let mut finding = kubeconfig::judge(snapshot);
+    let failure = refusal(snapshot, ManagedObject::Secret(SecretRole::Kubeconfig))
+        .or_else(|| refusal(snapshot, ManagedObject::DpuCluster));
     if let Some(failure) = failure {
         finding.status = Status::False;
         finding.reason = reason::INJECTION_FAILED;
@@ -194,25 +210,25 @@ fn injected(view: &BridgeSnapshot<'_>, pass: &ReconcileProgress) -> Finding {
 
 /// Marks the conditions that were copied from a HostedCluster as unknown.
 fn hide(
-    view: &BridgeSnapshot<'_>,
+    snapshot: &BridgeSnapshot<'_>,
     failure: &Failure,
     conditions: &mut Vec<Condition>,
     changed: &mut Vec<Condition>,
 ) {
     for (_, condition) in MIRRORED {
-        if view.bridge.condition(condition).is_some() {
-            let (status, reason, message) = view::unwatched(Source::HostedClusters, failure);
+        if snapshot.bridge.condition(condition).is_some() {
+            let (status, reason, message) = unwatched(Source::HostedClusters, failure);
             let finding = Finding { condition, status, reason, message };
-            changed.extend(conditions::set(conditions, finding, view.bridge.generation, view.now));
+            changed.extend(conditions::set(conditions, finding, snapshot.bridge.generation, snapshot.now));
         }
     }
 }
 
 /// Copies HyperShift's conditions; without a HostedCluster there are none.
-fn mirror(view: &BridgeSnapshot<'_>, conditions: &mut Vec<Condition>, changed: &mut Vec<Condition>) {
-    let cluster = match view.hosted_cluster() {
+fn mirror(snapshot: &BridgeSnapshot<'_>, conditions: &mut Vec<Condition>, changed: &mut Vec<Condition>) {
+    let cluster = match snapshot.hosted_cluster() {
         OwnedObject::Ours(cluster) => cluster,
-        OwnedObject::Unknown(failure) => return hide(view, failure, conditions, changed),
+        OwnedObject::Unknown(failure) => return hide(snapshot, failure, conditions, changed),
         OwnedObject::Absent | OwnedObject::Foreign | OwnedObject::Going => {
             let is_mirrored = |name: &str| MIRRORED.iter().any(|(_, mirrored)| *mirrored == name);
             conditions.retain(|entry| !is_mirrored(&entry.type_) && entry.type_ != condition::SPEC_APPLIED);
@@ -220,7 +236,7 @@ fn mirror(view: &BridgeSnapshot<'_>, conditions: &mut Vec<Condition>, changed: &
         }
     };
     for (theirs, ours) in MIRRORED {
-        let Some(reported) = view::condition(cluster, theirs) else {
+        let Some(reported) = hypershift::condition(cluster, theirs) else {
             conditions.retain(|entry| entry.type_ != ours);
             continue;
         };
@@ -229,9 +245,24 @@ fn mirror(view: &BridgeSnapshot<'_>, conditions: &mut Vec<Condition>, changed: &
             status: reported["status"].as_str().unwrap_or("Unknown").to_owned(),
             reason: text(reported, "/reason").unwrap_or("NotReported").to_owned(),
             message: text(reported, "/message").unwrap_or_default().to_owned(),
-            observed_generation: Some(view.bridge.generation),
-            last_transition_time: Time(view.now.wall.timestamp_seconds()),
+            observed_generation: Some(snapshot.bridge.generation),
+            last_transition_time: Time(snapshot.now.wall.timestamp_seconds()),
         };
         changed.extend(conditions::enter(conditions, entry));
     }
+}
+
+/// Returns the write of a status over the one that it was compared with.
+pub fn write(key: &Name, bridge: &Bridge, status: &impl Serialize) -> Action {
+    let version = &bridge.metadata["metadata"]["resourceVersion"];
+    let metadata = json!({ "uid": bridge.uid, "resourceVersion": version });
+    let mut status = json!(status);
+    // A merge patch removes only fields that it names.
+    for (field, _) in json!(bridge.status).as_object().into_iter().flatten() {
+        if status.get(field).is_none() {
+            status[field] = Value::Null;
+        }
+    }
+    let patch = Arc::new(json!({ "metadata": metadata, "status": status }));
+    Action::Patch { target: bridge_ref(key), subresource: Some(Subresource::Status), patch }
 }

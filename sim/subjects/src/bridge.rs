@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockstep_apiserver::server::ApiServer;
-use lockstep_bridge::dpucluster::{DENIED, UNAVAILABLE};
-use lockstep_bridge::{BACKOFF, Operator};
+use lockstep_bridge::Operator;
+use lockstep_bridge::retry::{BACKOFF, DENIED, UNAVAILABLE};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::Machine;
 use lockstep_engine::operator::Config;

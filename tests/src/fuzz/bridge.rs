@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_bridge::world::control_plane_namespace;
+use lockstep_bridge::names::control_plane_namespace;
 use lockstep_bridge::{Operator, names};
 use lockstep_engine::machine::Step;
 use lockstep_engine::object::{Name, text};

@@ -1,9 +1,8 @@
 //! What the Bridge may and may not do, checked at every step.
 
 use lockstep_apiserver::server::ApiServer;
-use lockstep_bridge::names::{self, BRIDGE_NAME, FINALIZER, condition, reason};
+use lockstep_bridge::names::{self, BRIDGE_NAME, FINALIZER, condition, control_plane_namespace, reason};
 use lockstep_bridge::phase::Phase;
-use lockstep_bridge::world::control_plane_namespace;
 use lockstep_engine::object::{Name, ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
 use lockstep_external::hypershift;
 use lockstep_sim::cluster::{Change, What};

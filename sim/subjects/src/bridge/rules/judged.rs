@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use lockstep_bridge::names::{self, condition, reason};
-use lockstep_bridge::vip;
-use lockstep_bridge::world::control_plane_namespace;
+use lockstep_bridge::model::service;
+use lockstep_bridge::names::{self, condition, control_plane_namespace, reason};
 use lockstep_engine::machine::{Event, Note, ReconcileResult};
 use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, metadata};
 use lockstep_external::hypershift;
@@ -163,7 +162,7 @@ pub(super) fn is_reachable(moment: &Moment<'_>, process: usize, bridge: &Value) 
     let service = ObjectRef::namespaced(&names::service(), &namespace, names::API_SERVICE);
     let endpoint = bridge["status"]["apiEndpoint"].as_str();
     let lacks_it = |service: &Value| {
-        !vip::assigned(service).any(|address| endpoint == Some(&format!("https://{address}:6443")))
+        !service::assigned(service).any(|address| endpoint == Some(&format!("https://{address}:6443")))
     };
     let Some(life) = moment.history.life(process) else { return false };
     // A watch that lists an older state may have hidden it for a moment.

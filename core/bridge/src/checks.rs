@@ -1,0 +1,26 @@
+//! Findings about a bridge: what its conditions report.
+//!
+//! | module | condition |
+//! | --- | --- |
+//! | [`dpucluster`] | `DPUClusterValid` |
+//! | [`prerequisites`], [`release_image`], [`vip`] | `PrerequisitesMet` |
+//! | [`hosted_cluster`] | `HostedClusterCreated` |
+//! | [`spec_applied`], [`upgrade`] | `SpecApplied` |
+//! | [`node_pool`] | `NodePoolReady` |
+//! | [`exposure`] | `ServiceExposureReady` |
+//! | [`kubeconfig`] | `KubeconfigInjected` |
+//! | [`readiness`] | `Ready`, `Provisioned` |
+
+pub mod dpucluster;
+pub mod exposure;
+pub mod hosted_cluster;
+pub mod kubeconfig;
+pub mod node_pool;
+pub mod prerequisites;
+pub mod readiness;
+pub mod release_image;
+pub mod spec_applied;
+pub mod unmet;
+pub mod unwatched;
+pub mod upgrade;
+pub mod vip;

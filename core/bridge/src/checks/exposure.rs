@@ -1,0 +1,112 @@
+//! The exposure of the hosted API server: the load balancer's address, the endpoints.
+//!
+//! Source: "Condition: ServiceExposureReady", "Field: `apiEndpoint`", "Field: `ingressEndpoint`".
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use lockstep_engine::conditions::{Finding, Status};
+use serde_json::Value;
+
+use super::unmet::{Resolution, Unmet};
+use super::unwatched::unwatched;
+use crate::desired::address;
+use crate::model::hosted_cluster::{endpoint, is_at, uses_load_balancer};
+use crate::model::hypershift::{is, words};
+use crate::model::service::assigned;
+use crate::model::source::Source;
+use crate::names::{condition, reason, service_title};
+use crate::snapshot::{BridgeSnapshot, OwnedObject};
+use crate::store::addresses;
+
+/// Returns the finding about `ServiceExposureReady`, unless a write of this pass overrides it.
+pub fn judge(snapshot: &BridgeSnapshot<'_>, unmet: &[Unmet]) -> Finding {
+    let taken = unmet.iter().find(|unmet| unmet.remedy == Resolution::FreeAddress);
+    let (status, reason, message) = match (taken, snapshot.hosted_cluster()) {
+        (Some(taken), _) => (Status::False, reason::VIP_CONFLICT, taken.message.clone()),
+        (None, OwnedObject::Unknown(failure)) => unwatched(Source::HostedClusters, failure),
+        (None, OwnedObject::Absent | OwnedObject::Foreign | OwnedObject::Going) => (
+            Status::Unknown,
+            reason::WAITING_FOR_HOSTED_CLUSTER,
+            "nothing is exposed before the HostedCluster exists".to_owned(),
+        ),
+        (None, OwnedObject::Ours(cluster)) if is(cluster, "ValidConfiguration", "False") => {
+            (Status::False, reason::SERVICE_CREATION_FAILED, words(cluster, "ValidConfiguration"))
+        }
+        (None, OwnedObject::Ours(cluster)) if uses_load_balancer(cluster) => {
+            match snapshot.refusal(Source::Services) {
+                Some(failure) => unwatched(Source::Services, failure),
+                None => load_balancer(snapshot, cluster),
+            }
+        }
+        (None, OwnedObject::Ours(cluster)) => node_port(cluster),
+    };
+    Finding { condition: condition::SERVICE_EXPOSURE_READY, status, reason, message }
+}
+
+fn load_balancer(snapshot: &BridgeSnapshot<'_>, cluster: &Value) -> (Status, &'static str, String) {
+    let title = service_title(snapshot.key);
+    let Some(service) = snapshot.service() else {
+        let message = format!("HyperShift has not made {title} yet");
+        return (Status::False, reason::LOAD_BALANCER_PENDING, message);
+    };
+    let given: Vec<IpAddr> = assigned(service).collect();
+    // If no address is requested, any address is accepted.
+    let wanted = address::wanted(snapshot).and_then(|address| address.parse::<IpAddr>().ok());
+    let found = wanted.map_or(given.first(), |wanted| given.iter().find(|given| **given == wanted));
+    if let Some(address) = found {
+        return (Status::True, reason::LOAD_BALANCER_READY, format!("API server exposed at {address}:6443"));
+    }
+    // Until it has the new address, a cluster serves at the former one.
+    let former = given.iter().find(|given| is_at(cluster, **given));
+    let (reason, title) = match former {
+        Some(former) => (reason::ADDRESS_CHANGE_PENDING, format!("{title}, exposed at {former}:6443,")),
+        None => (reason::LOAD_BALANCER_PENDING, title),
+    };
+    let message = match wanted.map(|wanted| (wanted, addresses::user(snapshot.store, snapshot.key, wanted))) {
+        Some((wanted, Some(user))) => format!("{title} waits for Service {user} to release {wanted}"),
+        Some((wanted, None)) => format!("{title} waits for MetalLB to give it {wanted}"),
+        None => format!("{title} waits for MetalLB to give it an address"),
+    };
+    (Status::False, reason, message)
+}
+
+/// Returns whether the load balancer has the address of the API server in the HostedCluster's status.
+pub fn is_reached(snapshot: &BridgeSnapshot<'_>) -> bool {
+    let (service, cluster) = (snapshot.service(), snapshot.hosted_cluster().ours());
+    service
+        .zip(cluster)
+        .is_some_and(|(service, cluster)| assigned(service).any(|given| is_at(cluster, given)))
+}
+
+fn node_port(cluster: &Value) -> (Status, &'static str, String) {
+    match endpoint(cluster) {
+        Some((host, port)) => (
+            Status::True,
+            reason::NODE_PORT_READY,
+            format!("API server exposed at {}", authority(host, port)),
+        ),
+        None => (
+            Status::Unknown,
+            reason::WAITING_FOR_HOSTED_CLUSTER,
+            "the HostedCluster does not tell its node port yet".to_owned(),
+        ),
+    }
+}
+
+fn authority(host: &str, port: i64) -> String {
+    if host.parse::<Ipv6Addr>().is_ok() { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+/// Returns the URL of the hosted API server.
+pub fn api_endpoint(snapshot: &BridgeSnapshot<'_>) -> Option<String> {
+    let (host, port) = endpoint(snapshot.hosted_cluster().ours()?)?;
+    Some(format!("https://{}", authority(host, port)))
+}
+
+/// Returns the domain of applications, once the ingress controller of the hosted cluster has run. It runs on nodes, as an
+/// operator without which no version of the whole cluster completes.
+pub fn ingress_endpoint(snapshot: &BridgeSnapshot<'_>) -> Option<String> {
+    let history = snapshot.hosted_cluster().ours()?["status"]["version"]["history"].as_array()?;
+    let has_ingress = history.iter().any(|entry| entry["state"] == "Completed");
+    has_ingress.then(|| format!("*.apps.{}.{}", snapshot.key.name, snapshot.spec.base_domain))
+}

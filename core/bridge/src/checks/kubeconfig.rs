@@ -1,0 +1,65 @@
+//! Whether the DPUCluster has the hosted cluster's kubeconfig.
+//!
+//! Source: "Field: `kubeconfigSecretRef`".
+
+use lockstep_engine::conditions::{Finding, Status};
+use lockstep_engine::object::{Name, text};
+
+use super::unwatched::unwatched;
+use crate::model::bridge::Index;
+use crate::model::secret::SecretRole;
+use crate::model::source::Source;
+use crate::names::{condition, reason};
+use crate::snapshot::{BridgeSnapshot, OwnedObject, SecretState};
+
+/// Returns the finding about `KubeconfigInjected`, unless a write of this pass overrides it.
+pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Finding {
+    let copy = SecretRole::Kubeconfig.copy(snapshot.key, snapshot.bridge.dpu_cluster.as_ref());
+    let injected = snapshot.dpu_cluster().and_then(|object| text(object, "/spec/kubeconfig"));
+    let (status, reason, message) = if let Some(theirs) = snapshot.foreign_kubeconfig() {
+        let message = match other_bridge(snapshot) {
+            Some(other) => format!(
+                "the DPUCluster uses the kubeconfig {theirs} of DPFHCPBridge {other}; leave it as it is, and create this \
+                 DPFHCPBridge for another DPUCluster"
+            ),
+            None => format!(
+                "the DPUCluster uses the kubeconfig {theirs}, which belongs to no existing DPFHCPBridge; remove spec.kubeconfig of the \
+                 DPUCluster only if no other control plane serves it"
+            ),
+        };
+        (Status::False, reason::DPU_CLUSTER_HAS_ITS_OWN, message)
+    } else if let OwnedObject::Unknown(failure) = snapshot.hosted_cluster() {
+        unwatched(Source::HostedClusters, failure)
+    } else if let Some(failure) = snapshot.refusal(Source::Secrets) {
+        unwatched(Source::Secrets, failure)
+    } else {
+        match snapshot.secret(SecretRole::Kubeconfig) {
+            _ if !snapshot.has_kubeconfig() => (
+                Status::False,
+                reason::KUBECONFIG_PENDING,
+                "HyperShift has not made the cluster's kubeconfig yet".to_owned(),
+            ),
+            SecretState::Bad(complaint) => (Status::False, reason::INJECTION_FAILED, complaint.to_owned()),
+            SecretState::Copied if injected.is_some() => {
+                let name = copy.map(|copy| copy.name).unwrap_or_default();
+                (Status::True, reason::INJECTED, format!("the DPUCluster uses the kubeconfig {name}"))
+            }
+            SecretState::Missing | SecretState::Unknown(_) | SecretState::Unread | SecretState::Copied => (
+                Status::False,
+                reason::KUBECONFIG_PENDING,
+                "the DPUCluster has not been given the kubeconfig yet".to_owned(),
+            ),
+        }
+    };
+    Finding { condition: condition::KUBECONFIG_INJECTED, status, reason, message }
+}
+
+/// Returns the other bridge that set the DPUCluster's kubeconfig, if one did. Without it the cluster of that bridge is cut
+/// off.
+fn other_bridge<'a>(snapshot: &BridgeSnapshot<'a>) -> Option<&'a Name> {
+    let (theirs, dpu_cluster) = (snapshot.foreign_kubeconfig()?, snapshot.bridge.dpu_cluster.as_ref()?);
+    let mut bridges = snapshot.store.bridges.keys_by(&Index::DpuCluster(dpu_cluster.clone()));
+    bridges.find(|bridge| {
+        SecretRole::Kubeconfig.copy(bridge, Some(dpu_cluster)).is_some_and(|copy| copy.name == theirs)
+    })
+}

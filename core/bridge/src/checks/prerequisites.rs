@@ -1,0 +1,218 @@
+//! The prerequisites of a hosted cluster besides its DPUCluster.
+//!
+//! Each check is a function of the cached state. The Bridge waits for objects that may still appear, and a watch enqueues the
+//! bridge when they do. A mistake that only a user can fix is reported once and checked again when the input has changed.
+//! Most prerequisites do not matter any more once the HostedCluster exists: a running cluster is not deleted because a
+//! StorageClass is gone.
+//!
+//! Source: "Reconciliation Validation".
+
+use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::conditions::{Finding, Status};
+use lockstep_engine::object::{Name, is_deleting};
+
+use super::unmet::{Resolution, Unmet};
+use super::unwatched::unwatched;
+use super::{release_image, vip};
+use crate::model::bridge::Index;
+use crate::model::secret::SecretRole;
+use crate::model::source::Source;
+use crate::names::{HYPERSHIFT, HYPERSHIFT_OPERATOR, condition, control_plane_namespace, reason};
+use crate::snapshot::{BridgeSnapshot, OwnedObject, SecretState};
+
+/// Returns everything that is unmet.
+pub fn check(snapshot: &BridgeSnapshot<'_>) -> Vec<Unmet> {
+    let is_new = matches!(
+        snapshot.hosted_cluster(),
+        OwnedObject::Absent | OwnedObject::Unknown(_) | OwnedObject::Going
+    ) && !snapshot.is_out_of_sight();
+    let mut unmet: Vec<Unmet> = Vec::new();
+    unmet.extend(in_use(snapshot));
+    unmet.extend(secret(snapshot, SecretRole::Pull));
+    unmet.extend(secret(snapshot, SecretRole::Ssh));
+    if is_new {
+        unmet.extend(name(snapshot.key));
+        unmet.extend(shared_namespace(snapshot));
+        unmet.extend(dpu_cluster(snapshot));
+        unmet.extend(hypershift(snapshot));
+        unmet.extend(storage_class(snapshot));
+        unmet.extend(node_address(snapshot));
+    } else {
+        unmet.extend(out_of_sight(snapshot));
+    }
+    unmet.extend(vip::check(snapshot));
+    if release_image::image_matters(snapshot) {
+        unmet.extend(release_image::check(snapshot));
+    }
+    unmet
+}
+
+/// Returns the finding about `PrerequisitesMet`. A release image that could not be checked is no obstacle, but reported.
+pub fn finding(unmet: &[Unmet], doubt: Option<&str>) -> Finding {
+    let (status, reason) = if unmet.is_empty() {
+        (Status::True, if doubt.is_some() { reason::IMAGE_UNCHECKED } else { reason::ALL_MET })
+    } else if unmet.iter().all(|unmet| unmet.remedy == Resolution::Retry) {
+        (Status::False, reason::WAITING)
+    } else {
+        (Status::False, reason::INVALID)
+    };
+    // Mistakes that users have to fix come before objects that may appear by themselves.
+    let (wait, mend): (Vec<&Unmet>, Vec<&Unmet>) =
+        unmet.iter().partition(|unmet| unmet.remedy == Resolution::Retry);
+    let messages = mend.into_iter().chain(wait).map(|unmet| unmet.message.as_str());
+    let messages: Vec<&str> = messages.chain(doubt).collect();
+    let message =
+        if messages.is_empty() { "all prerequisites are met".to_owned() } else { messages.join("; ") };
+    Finding { condition: condition::PREREQUISITES_MET, status, reason, message }
+}
+
+/// Checks the name: HyperShift creates a namespace `<namespace>-<name>`, and a NodePool can't name a HostedCluster with a dot.
+fn name(key: &Name) -> Option<Unmet> {
+    const LONGEST: usize = 63;
+    if key.name.contains('.') {
+        let message =
+            format!("the name {:?} has a dot, which a HostedCluster with nodes can't have", key.name);
+        return Some(Unmet::mend(format!("{message}; create the DPFHCPBridge under another name")));
+    }
+    let namespace = control_plane_namespace(key);
+    (namespace.len() > LONGEST).then(|| {
+        Unmet::mend(format!(
+            "the namespace of the control plane, {namespace:?}, would have {} characters where {LONGEST} are allowed; \
+             create the DPFHCPBridge under a shorter name",
+            namespace.len()
+        ))
+    })
+}
+
+/// Checks that no older bridge has the same control plane namespace: `a-b/c` and `a/b-c` would share one.
+fn shared_namespace(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
+    let namespace = control_plane_namespace(snapshot.key);
+    let rival = snapshot.store.rival(&Index::ControlPlane(namespace.clone()), snapshot.key)?;
+    Some(Unmet::mend(format!(
+        "the namespace of the control plane, {namespace}, is that of DPFHCPBridge {rival}; create this one under another name"
+    )))
+}
+
+/// Checks that no older bridge names the DPUCluster: it has one control plane.
+fn in_use(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
+    let dpu_cluster = snapshot.bridge.dpu_cluster.clone()?;
+    let rival = snapshot.store.rival(&Index::DpuCluster(dpu_cluster.clone()), snapshot.key)?;
+    Some(Unmet::wait(format!(
+        "DPUCluster {dpu_cluster} is in use by DPFHCPBridge {rival}, which is older; create this DPFHCPBridge for another \
+         DPUCluster"
+    )))
+}
+
+/// Checks the DPUCluster. One that waits for our kubeconfig can't be ready; one that has another kubeconfig can.
+fn dpu_cluster(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
+    let (object, name) = (snapshot.dpu_cluster()?, snapshot.bridge.dpu_cluster.as_ref()?);
+    if is_deleting(object) {
+        return Some(Unmet::wait(format!("DPUCluster {name} is being deleted")));
+    }
+    let theirs = snapshot.foreign_kubeconfig()?;
+    let phase = object["status"]["phase"].as_str().unwrap_or("not reported");
+    (phase != "Ready").then(|| {
+        Unmet::wait(format!(
+            "DPUCluster {name}, whose kubeconfig {theirs} is not that of this DPFHCPBridge, is not Ready (its phase is {phase})"
+        ))
+    })
+}
+
+fn hypershift(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
+    for (source, what) in [(Source::HostedClusters, "HostedClusters"), (Source::NodePools, "NodePools")] {
+        if let Some(failure) = snapshot.store.refusal(source) {
+            return Some(unknown(what, failure, "install HyperShift"));
+        }
+    }
+    let title = format!("Deployment {HYPERSHIFT}/{HYPERSHIFT_OPERATOR}");
+    match snapshot.store.find(Source::Operator, &Name::new(HYPERSHIFT, HYPERSHIFT_OPERATOR)) {
+        Err(failure) => Some(unknown(&title, failure, "see to it that HyperShift runs")),
+        Ok(None) => Some(Unmet::wait(format!("HyperShift is not installed: there is no {title}"))),
+        Ok(Some(deployment)) => {
+            let available = deployment["status"]["availableReplicas"].as_i64().unwrap_or(0);
+            (available < 1).then(|| Unmet::wait(format!("HyperShift does not run: {title} is not available")))
+        }
+    }
+}
+
+/// Returns which objects of an existing cluster can't be watched.
+fn out_of_sight(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
+    let refused = |source| Some((source, snapshot.refusal(source)?));
+    let (source, failure) = [Source::HostedClusters, Source::NodePools].into_iter().find_map(refused)?;
+    let (_, _, message) = unwatched(source, failure);
+    Some(Unmet::wait(message))
+}
+
+fn storage_class(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
+    let name = &snapshot.spec.etcd_storage_class;
+    match snapshot.store.find(Source::StorageClasses, &Name::new("", name)) {
+        Err(failure) => Some(unknown(&format!("StorageClass {name}"), failure, "grant access to it")),
+        Ok(None) => {
+            let message = format!("StorageClass {name} of spec.etcdStorageClass does not exist");
+            Some(Unmet::wait(format!("{message}; create it, or name another")))
+        }
+        Ok(Some(class)) if class["provisioner"] == "kubernetes.io/no-provisioner" => {
+            Some(Unmet::mend(format!(
+                "StorageClass {name} of spec.etcdStorageClass does not make volumes by itself (its provisioner is \
+                 kubernetes.io/no-provisioner); name another"
+            )))
+        }
+        Ok(Some(_)) => None,
+    }
+}
+
+fn node_address(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
+    if snapshot.spec.expose_through_load_balancer || snapshot.node_address().is_some() {
+        return None;
+    }
+    if let Some(failure) = snapshot.store.refusal(Source::Nodes) {
+        return Some(unknown("Nodes", failure, "grant access to them"));
+    }
+    Some(Unmet::wait("no Node has an address at which node ports could be reached"))
+}
+
+fn secret(snapshot: &BridgeSnapshot<'_>, role: SecretRole) -> Option<Unmet> {
+    let (field, key) = match role {
+        SecretRole::Pull => ("spec.pullSecretRef", role.source_key()),
+        SecretRole::Ssh | SecretRole::Kubeconfig => ("spec.sshKeySecretRef", role.source_key()),
+    };
+    let source = role.source(snapshot.key, snapshot.spec);
+    if source.name.is_empty() {
+        return Some(Unmet::mend(format!("{field}.name is empty; name the Secret with the key {key:?}")));
+    }
+    match snapshot.secret(role) {
+        SecretState::Missing => Some(Unmet::wait(format!(
+            "Secret {source} of {field} does not exist; create it with the key {key:?}"
+        ))),
+        SecretState::Unknown(failure) => Some(unknown("Secrets", failure, "grant access to them")),
+        // The Secret changed during this pass. Its copy is updated in the next one.
+        SecretState::Unread if is_copied(snapshot, role) => None,
+        // It is copied once there is a DPUCluster to create a cluster for.
+        SecretState::Unread if snapshot.dpu_cluster().is_none() => None,
+        SecretState::Unread => {
+            Some(Unmet::wait(format!("Secret {source} of {field} is not read and copied yet")))
+        }
+        SecretState::Bad(complaint) => Some(Unmet::mend(complaint)),
+        SecretState::Copied => None,
+    }
+}
+
+fn is_copied(snapshot: &BridgeSnapshot<'_>, role: SecretRole) -> bool {
+    let copy = role.copy(snapshot.key, snapshot.bridge.dpu_cluster.as_ref());
+    copy.is_some_and(|copy| matches!(snapshot.store.find(Source::Secrets, &copy), Ok(Some(_))))
+}
+
+/// A prerequisite that can't be checked.
+fn unknown(what: &str, failure: &Failure, remedy: &str) -> Unmet {
+    Unmet::wait(match failure.class {
+        Class::NotFound => format!("{what} are not served here; {remedy}"),
+        Class::Forbidden
+        | Class::AlreadyExists
+        | Class::Conflict
+        | Class::Invalid
+        | Class::Gone
+        | Class::Throttled
+        | Class::Unavailable
+        | Class::Unknown => format!("{what} can't be watched ({}); {remedy}", failure.message),
+    })
+}

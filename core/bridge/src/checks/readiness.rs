@@ -1,0 +1,198 @@
+//! Whether the hosted cluster works, and whether it ever has.
+//!
+//! Source: "Condition: Ready", "Phase Transition Rules".
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use lockstep_engine::conditions::{Finding, Status};
+use lockstep_engine::object::metadata;
+use lockstep_engine::time::Now;
+use serde_json::Value;
+
+use super::{exposure, upgrade};
+use crate::model::hosted_cluster::{has_endpoint, serves};
+use crate::model::hypershift::{condition as condition_of, is, words};
+use crate::model::rollout::is_blocked;
+use crate::names::{condition, reason};
+use crate::snapshot::{BridgeSnapshot, OwnedObject};
+
+/// The time limit for a cluster to become ready for the first time.
+pub const PROVISIONING_MAX: Duration = Duration::from_hours(1);
+
+/// Returns the finding about `Ready`, from all others.
+pub fn ready(snapshot: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
+    // Unwatchable objects must not hide known obstacles.
+    let is_known = |finding: &&Finding| finding.reason != reason::WATCH_FAILED;
+    let find = |name: &str| findings.iter().filter(is_known).find(|finding| finding.condition == name);
+    let unless = |name: &str, status: Status, reason: &'static str| {
+        let finding = find(name).filter(|finding| finding.status != Status::True)?;
+        Some((status, reason, finding.message.clone()))
+    };
+    let is_new = !matches!(snapshot.hosted_cluster(), OwnedObject::Ours(_)) && !snapshot.is_out_of_sight();
+    let is_invalid = find(condition::PREREQUISITES_MET).is_some_and(|it| it.reason == reason::INVALID);
+    let prerequisites = || {
+        // A running cluster no longer needs its prerequisites.
+        (is_new || is_invalid)
+            .then(|| unless(condition::PREREQUISITES_MET, Status::False, reason::VALIDATION_FAILED))
+            .flatten()
+    };
+    let creation = || {
+        let finding = find(condition::HOSTED_CLUSTER_CREATED)?;
+        match finding.status {
+            Status::False if finding.reason == reason::CREATION_FAILED => {
+                Some((Status::False, reason::VALIDATION_FAILED, finding.message.clone()))
+            }
+            Status::False => {
+                Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, finding.message.clone()))
+            }
+            Status::Unknown => {
+                Some((Status::Unknown, reason::WAITING_FOR_CONTROL_PLANE, finding.message.clone()))
+            }
+            Status::True => None,
+        }
+    };
+    let injected = || {
+        let finding = find(condition::KUBECONFIG_INJECTED)?;
+        // A DPUCluster that has a control plane of its own does not wait for ours.
+        if finding.reason == reason::DPU_CLUSTER_HAS_ITS_OWN {
+            return None;
+        }
+        unless(condition::KUBECONFIG_INJECTED, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
+    };
+    let exposure = || {
+        // A cluster that is to get another address is still reachable at its current one, although that can't be requested.
+        (!exposure::is_reached(snapshot))
+            .then(|| {
+                unless(condition::SERVICE_EXPOSURE_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE)
+            })
+            .flatten()
+    };
+    let nodes = || {
+        // Nodes that wait for a release do not prevent a cluster from working.
+        let finding = find(condition::NODE_POOL_READY)?;
+        (finding.reason != reason::RELEASE_PENDING)
+            .then(|| unless(condition::NODE_POOL_READY, Status::False, reason::WAITING_FOR_INFRASTRUCTURE))
+            .flatten()
+    };
+    let obstacle = unless(condition::DPU_CLUSTER_VALID, Status::False, reason::VALIDATION_FAILED)
+        .or_else(prerequisites)
+        .or_else(creation)
+        .or_else(|| control_plane(snapshot, snapshot.hosted_cluster().ours()?))
+        .or_else(exposure)
+        .or_else(injected)
+        .or_else(nodes)
+        .or_else(|| degraded(snapshot))
+        .or_else(|| {
+            let unknown = findings.iter().find(|finding| !is_known(finding))?;
+            Some((Status::Unknown, reason::WATCH_FAILED, unknown.message.clone()))
+        });
+    let (status, reason, message) = obstacle.unwrap_or_else(|| {
+        let place = exposure::api_endpoint(snapshot).unwrap_or_default();
+        let mut message = format!("the hosted cluster is ready at {place}");
+        if let Some(cluster) = snapshot.hosted_cluster().ours().filter(|cluster| is_blocked(cluster)) {
+            message =
+                format!("{message}, but HyperShift can't change it now: {}", words(cluster, "Progressing"));
+        }
+        if let Some(exposure) = find(condition::SERVICE_EXPOSURE_READY)
+            && exposure.status == Status::False
+        {
+            message = format!("{message}; {}", exposure.message);
+        }
+        (Status::True, reason::CLUSTER_READY, message)
+    });
+    Finding { condition: condition::READY, status, reason, message }
+}
+
+/// Returns the obstacle of a HostedCluster's control plane.
+fn control_plane(snapshot: &BridgeSnapshot<'_>, cluster: &Value) -> Option<(Status, &'static str, String)> {
+    // A control plane serves even if HyperShift is paused, or can't complete a change.
+    if serves(cluster) {
+        return None;
+    }
+    if is_blocked(cluster) {
+        return Some((Status::False, reason::VALIDATION_FAILED, words(cluster, "Progressing")));
+    }
+    // Without Routes HyperShift fails before it writes any other condition.
+    let is_early = condition_of(cluster, "Progressing").is_none();
+    if is_early && is(cluster, "ValidConfiguration", "False") {
+        return Some((Status::False, reason::VALIDATION_FAILED, words(cluster, "ValidConfiguration")));
+    }
+    if !is(cluster, "Available", "True") {
+        let available = condition_of(cluster, "Available");
+        // This is normal for a cluster that is being created.
+        let was_reachable =
+            snapshot.bridge.condition(condition::PROVISIONED).is_some_and(|it| it.status == "True");
+        let is_unreachable = was_reachable
+            && available.is_some_and(|available| available["reason"] == "KASLoadBalancerNotReachable");
+        let reason =
+            if is_unreachable { reason::API_SERVER_UNREACHABLE } else { reason::WAITING_FOR_CONTROL_PLANE };
+        return Some((Status::False, reason, words(cluster, "Available")));
+    }
+    let message = if has_endpoint(cluster) {
+        "the first version of the control plane is not installed completely yet"
+    } else {
+        "the HostedCluster does not tell where its API server is"
+    };
+    Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, message.to_owned()))
+}
+
+/// Returns that not all components of a control plane are healthy, although it serves. A rollout replaces replicas one by
+/// one, which does not affect its health.
+fn degraded(snapshot: &BridgeSnapshot<'_>) -> Option<(Status, &'static str, String)> {
+    let cluster = snapshot.hosted_cluster().ours().filter(|cluster| is(cluster, "Degraded", "True"))?;
+    let newest = &cluster["status"]["controlPlaneVersion"]["history"][0]["state"];
+    let is_rolling = newest == "Partial" || upgrade::progress(snapshot).is_some();
+    (!is_rolling).then(|| (Status::False, reason::WAITING_FOR_CONTROL_PLANE, words(cluster, "Degraded")))
+}
+
+/// Returns the finding about `Provisioned`: once true, it stays true for as long as the HostedCluster exists. The time limit
+/// applies only while the cluster needs nothing but time.
+pub fn provisioned(snapshot: &BridgeSnapshot<'_>, ready: &Finding) -> Finding {
+    let before = snapshot.bridge.condition(condition::PROVISIONED);
+    let has_timed_out = before.is_some_and(|before| before.reason == reason::TIMED_OUT);
+    let was = before.is_some_and(|before| {
+        // The condition may refer to an earlier HostedCluster.
+        let created = |cluster: &Value| metadata(cluster, "creationTimestamp").parse::<Timestamp>().ok();
+        let created = snapshot.hosted_cluster().ours().and_then(created);
+        before.status == "True" && created.is_none_or(|created| before.last_transition_time.0 >= created)
+    });
+    let (status, reason, message) = match snapshot.hosted_cluster() {
+        OwnedObject::Absent | OwnedObject::Foreign => {
+            (Status::False, reason::IN_PROGRESS, "the cluster is not provisioned yet")
+        }
+        _ if was || ready.status == Status::True => {
+            (Status::True, reason::COMPLETED, "the cluster has been ready")
+        }
+        OwnedObject::Ours(cluster)
+            if is_waiting(ready.reason) && remaining(cluster, snapshot.now).is_zero() =>
+        {
+            (Status::False, reason::TIMED_OUT, "the cluster is not ready an hour after its creation")
+        }
+        hosted_cluster @ (OwnedObject::Ours(_) | OwnedObject::Unknown(_))
+            if has_timed_out
+                && (matches!(hosted_cluster, OwnedObject::Unknown(_))
+                    || ready.reason == reason::WATCH_FAILED) =>
+        {
+            (Status::False, reason::TIMED_OUT, "the cluster was not ready an hour after its creation")
+        }
+        OwnedObject::Ours(_) | OwnedObject::Going | OwnedObject::Unknown(_) => {
+            (Status::False, reason::IN_PROGRESS, "the cluster is being provisioned")
+        }
+    };
+    Finding { condition: condition::PROVISIONED, status, reason, message: message.to_owned() }
+}
+
+/// Returns whether a reason of `Ready` reports work in progress.
+pub fn is_waiting(reason: &str) -> bool {
+    !matches!(reason, reason::VALIDATION_FAILED | reason::WATCH_FAILED)
+}
+
+/// Returns the remaining time for a HostedCluster to become ready.
+pub fn remaining(cluster: &Value, now: Now) -> Duration {
+    let Ok(created) = metadata(cluster, "creationTimestamp").parse::<Timestamp>() else {
+        return PROVISIONING_MAX;
+    };
+    let age = now.wall.timestamp().duration_since(created);
+    PROVISIONING_MAX.saturating_sub(Duration::try_from(age).unwrap_or_default())
+}

@@ -1,0 +1,71 @@
+//! Whether the HostedCluster and the NodePool match the spec.
+//!
+//! Fields that HyperShift can't change any more are not changed but reported.
+//!
+//! Source: "Spec Fields".
+
+use lockstep_engine::conditions::{Finding, Status};
+use serde_json::Value;
+
+use super::unwatched::unwatched;
+use super::upgrade;
+use crate::desired::{hosted_cluster, node_pool};
+use crate::model::hosted_cluster::uses_load_balancer;
+use crate::model::source::Source;
+use crate::names::{condition, reason};
+use crate::snapshot::{BridgeSnapshot, OwnedObject};
+
+/// Returns the finding about `SpecApplied`: which fields have changed that HyperShift can't change.
+pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Option<Finding> {
+    let finding =
+        |(status, reason, message)| Finding { condition: condition::SPEC_APPLIED, status, reason, message };
+    let existing = match snapshot.hosted_cluster() {
+        OwnedObject::Ours(existing) => existing,
+        OwnedObject::Unknown(failure) if snapshot.is_out_of_sight() => {
+            return Some(finding(unwatched(Source::HostedClusters, failure)));
+        }
+        OwnedObject::Unknown(_) | OwnedObject::Absent | OwnedObject::Foreign | OwnedObject::Going => {
+            return None;
+        }
+    };
+    let (spec, wanted) = (&existing["spec"], snapshot.spec);
+    let storage_class = &spec["etcd"]["managed"]["storage"]["persistentVolume"]["storageClassName"];
+    let fields = [
+        (
+            "controlPlaneAvailabilityPolicy",
+            spec["controllerAvailabilityPolicy"] == wanted.control_plane_availability_policy,
+        ),
+        ("exposeThroughLoadBalancer", uses_load_balancer(existing) == wanted.expose_through_load_balancer),
+        ("etcdStorageClass", *storage_class == wanted.etcd_storage_class),
+    ];
+    let ignored: Vec<&str> = fields.iter().filter(|(_, holds)| !holds).map(|(field, _)| *field).collect();
+    Some(finding(if ignored.is_empty() {
+        applied(snapshot, existing)
+    } else {
+        let message = format!(
+            "the HostedCluster keeps what it was created with, because HyperShift can't change {}: put the former value back, \
+             or create the cluster anew",
+            ignored.join(", ")
+        );
+        (Status::False, reason::IMMUTABLE_FIELD_CHANGED, message)
+    }))
+}
+
+/// Returns whether a HostedCluster and its NodePool match the spec, if no immutable field differs.
+fn applied(snapshot: &BridgeSnapshot<'_>, existing: &Value) -> (Status, &'static str, String) {
+    let pending = || {
+        let message = "the HostedCluster or the NodePool is not as the spec says yet".to_owned();
+        (Status::Unknown, reason::UPDATE_PENDING, message)
+    };
+    if hosted_cluster::write(snapshot).is_some() {
+        pending()
+    } else if let OwnedObject::Unknown(failure) = snapshot.node_pool() {
+        unwatched(Source::NodePools, failure)
+    } else if node_pool::write(snapshot).is_some() {
+        pending()
+    } else if let Some(progress) = upgrade::progress(snapshot) {
+        upgrade::state(existing, progress)
+    } else {
+        (Status::True, reason::APPLIED, "the HostedCluster is as the spec says".to_owned())
+    }
+}

@@ -1,0 +1,76 @@
+//! The desired state of the HostedCluster.
+//!
+//! Every write sends the whole spec, with the HostedCluster's own values of the fields that HyperShift can't change.
+//!
+//! Source: "Relationships", "Spec Fields".
+
+use lockstep_crds::bridge::DPFHCPBridgeSpec;
+use lockstep_engine::action::Action;
+use serde_json::{Value, json};
+
+use super::manifest;
+use crate::model::hosted_cluster::SERVICES;
+use crate::model::secret::SecretRole;
+use crate::names;
+use crate::snapshot::BridgeSnapshot;
+
+/// Returns the write that brings the HostedCluster to its desired state; `None` if it has reached it.
+pub fn write(snapshot: &BridgeSnapshot<'_>) -> Option<Action> {
+    let existing = snapshot.hosted_cluster().ours();
+    manifest::bring(snapshot, &names::hosted_cluster(), existing, &spec(snapshot, existing)?)
+}
+
+fn spec(snapshot: &BridgeSnapshot<'_>, existing: Option<&Value>) -> Option<Value> {
+    let wanted = snapshot.spec;
+    let kept = |pointer: &str| existing.and_then(|object| object.pointer(pointer)).cloned();
+    let copy = |role: SecretRole| {
+        Some(json!({ "name": role.copy(snapshot.key, snapshot.bridge.dpu_cluster.as_ref())?.name }))
+    };
+    let availability = kept("/spec/controllerAvailabilityPolicy")
+        .unwrap_or_else(|| json!(wanted.control_plane_availability_policy));
+    let storage_class = kept("/spec/etcd/managed/storage/persistentVolume/storageClassName")
+        .unwrap_or_else(|| json!(wanted.etcd_storage_class));
+    let services = match kept("/spec/services") {
+        Some(services) => services,
+        None => services(wanted, snapshot.node_address().as_deref())?,
+    };
+    Some(json!({
+        "release": { "image": wanted.ocp_release_image },
+        "pullSecret": copy(SecretRole::Pull)?,
+        "sshKey": copy(SecretRole::Ssh)?,
+        "dns": { "baseDomain": wanted.base_domain },
+        "platform": { "type": "None" },
+        "controllerAvailabilityPolicy": availability,
+        "infrastructureAvailabilityPolicy": wanted.infrastructure_availability_policy,
+        // DPF provides the network of the nodes.
+        "networking": {
+            "networkType": "Other",
+            "allocateNodeCIDRs": "Enabled",
+            "clusterNetwork": [{ "cidr": "10.132.0.0/14" }],
+            "serviceNetwork": [{ "cidr": "172.31.0.0/16" }],
+        },
+        "etcd": {
+            "managementType": "Managed",
+            "managed": {
+                "storage": {
+                    "type": "PersistentVolume",
+                    "persistentVolume": { "size": "8Gi", "storageClassName": storage_class },
+                },
+            },
+        },
+        "services": services,
+    }))
+}
+
+fn services(spec: &DPFHCPBridgeSpec, node_address: Option<&str>) -> Option<Value> {
+    let strategy = |service: &str| -> Option<Value> {
+        Some(match (spec.expose_through_load_balancer, service) {
+            (true, "APIServer") => json!({ "type": "LoadBalancer" }),
+            (true, _) => json!({ "type": "Route" }),
+            (false, _) => json!({ "type": "NodePort", "nodePort": { "address": node_address? } }),
+        })
+    };
+    let entry =
+        |service: &str| Some(json!({ "service": service, "servicePublishingStrategy": strategy(service)? }));
+    SERVICES.into_iter().map(entry).collect::<Option<Vec<Value>>>().map(Value::from)
+}

@@ -1,0 +1,24 @@
+//! What single objects contain: the functions and types here know one object at a time.
+//!
+//! | module | reads |
+//! | --- | --- |
+//! | [`source`] | which kinds are watched, and which of their fields are kept |
+//! | [`bridge`] | DPFHCPBridge objects |
+//! | [`hosted_cluster`], [`rollout`], [`hypershift`] | HostedClusters, their versions, conditions of HyperShift |
+//! | [`service`], [`pool`], [`node`] | the addresses of Services, IPAddressPools, Nodes |
+//! | [`secret`], [`image`], [`address_request`] | what a pass remembers about Secrets, the release image, MetalLB |
+//! | [`managed_object`], [`lookup`] | the objects that are written, the result of reading one |
+
+pub mod address_request;
+pub mod bridge;
+pub mod hosted_cluster;
+pub mod hypershift;
+pub mod image;
+pub mod lookup;
+pub mod managed_object;
+pub mod node;
+pub mod pool;
+pub mod rollout;
+pub mod secret;
+pub mod service;
+pub mod source;

@@ -1,0 +1,121 @@
+//! The registry's answer about a release image.
+//!
+//! A registry that does not answer proves nothing: the last answer counts, and without one the image is accepted. The status
+//! reports that, and the registry is queried again until it has answered. A verified image is not queried again.
+
+use std::time::Duration;
+
+use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::image::FoundImage;
+use lockstep_engine::time::Monotonic;
+use serde::{Deserialize, Serialize};
+
+use crate::parse::version::ReleaseVersion;
+
+/// The time for which a registry's answer is valid.
+const FRESH: Duration = Duration::from_mins(10);
+
+/// The delay until a registry that did not answer is queried again.
+const RETRY: Duration = Duration::from_mins(1);
+
+/// A registry's answer about an image.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Checked {
+    image: String,
+    /// The version of the pull secret that was used.
+    secret: String,
+    at: Monotonic,
+    answer: Result<FoundImage, Failure>,
+    /// The failure of the last query, if the registry has not answered since.
+    trouble: Option<Failure>,
+}
+
+impl Checked {
+    /// Stores an answer. If the registry did not answer, the last answer about the same image is kept.
+    pub fn take(
+        before: Option<Self>,
+        image: &str,
+        secret: String,
+        answer: Result<FoundImage, Failure>,
+        now: Monotonic,
+    ) -> Self {
+        match (before.filter(|before| before.is_of(image) && before.is_definite()), answer) {
+            (Some(before), Err(failure)) if !is_definite(&failure) => {
+                Self { secret, at: now, trouble: Some(failure), ..before }
+            }
+            (_, answer) => Self { image: image.to_owned(), secret, at: now, answer, trouble: None },
+        }
+    }
+
+    /// Returns whether it is about this image.
+    pub fn is_of(&self, image: &str) -> bool {
+        self.image == image
+    }
+
+    /// Returns when the registry is due for the next query with this version of the pull secret.
+    pub fn due(&self, secret: &str) -> Monotonic {
+        if self.secret == secret { self.at + self.fresh() } else { Monotonic::START }
+    }
+
+    /// Returns the delay until the next query, unless the registry has the image.
+    pub fn pause(&self, now: Monotonic) -> Option<Duration> {
+        self.answer.is_err().then(|| (self.at + self.fresh()).since(now))
+    }
+
+    fn fresh(&self) -> Duration {
+        let failure = self.trouble.as_ref().or(self.answer.as_ref().err());
+        let wish = failure.and_then(|failure| failure.retry_after).unwrap_or_default();
+        wish.max(if self.is_definite() && self.trouble.is_none() { FRESH } else { RETRY })
+    }
+
+    fn is_definite(&self) -> bool {
+        self.answer.as_ref().map_or_else(is_definite, |_| true)
+    }
+
+    /// Returns whether the registry has the image, as far as is known.
+    pub fn is_found(&self) -> bool {
+        self.answer.is_ok()
+    }
+
+    /// Returns why it is not known whether the registry has the image, and when the next query is due.
+    pub fn doubt(&self) -> Option<String> {
+        let failure = self.answer.as_ref().err().filter(|failure| !is_definite(failure))?;
+        Some(format!(
+            "release image {} could not be checked ({}); the registry is asked again until it answers, and HyperShift pulls \
+             the image itself",
+            self.image, failure.message
+        ))
+    }
+
+    /// Returns the version from the registry.
+    pub fn release(&self) -> Option<ReleaseVersion> {
+        ReleaseVersion::of_release(self.answer.as_ref().ok()?.release.as_deref()?)
+    }
+
+    /// Returns why the image can't be used, and how to fix that.
+    pub fn refusal(&self) -> Option<String> {
+        let (image, failure) = (&self.image, self.answer.as_ref().err()?);
+        match failure.class {
+            Class::NotFound => Some(format!(
+                "release image {image} does not exist in its registry; mend spec.ocpReleaseImage"
+            )),
+            Class::Forbidden => Some(format!(
+                "the registry of release image {image} does not accept the pull secret ({}); add credentials for it to the \
+                 Secret that spec.pullSecretRef names",
+                failure.message
+            )),
+            Class::Invalid => Some(format!("release image {image}: {}", failure.message)),
+            // The result is unknown; the cluster is created all the same.
+            Class::AlreadyExists
+            | Class::Conflict
+            | Class::Gone
+            | Class::Throttled
+            | Class::Unavailable
+            | Class::Unknown => None,
+        }
+    }
+}
+
+fn is_definite(failure: &Failure) -> bool {
+    matches!(failure.class, Class::NotFound | Class::Forbidden | Class::Invalid)
+}

@@ -1,0 +1,121 @@
+//! The rollout of a release by HyperShift: whether a HostedCluster has completed it, or can't make progress.
+
+use lockstep_engine::image::ImageReference;
+use lockstep_engine::object::generation;
+use serde_json::Value;
+
+use super::hypershift::condition;
+use crate::names::reason;
+use crate::parse::version::{is_release, named_by};
+
+/// Returns whether HyperShift has completed the rollout of a release.
+pub fn is_complete(cluster: &Value, image: &str) -> bool {
+    if cluster["spec"]["release"]["image"] != *image {
+        return false;
+    }
+    let Some(history) = deciding_history(cluster) else { return true };
+    let Some(newest) = history.first() else { return false };
+    newest["state"] == "Completed" && is_of(newest, image).unwrap_or_else(|| is_observed(cluster))
+}
+
+/// Returns the history that shows when an upgrade is complete: that of the whole cluster, which needs nodes. Before the first
+/// node has joined, none of its versions is complete. Then the history of the control plane is used, which an older
+/// HyperShift lacks.
+pub fn deciding_history(cluster: &Value) -> Option<&[Value]> {
+    let history = |field: &str| cluster["status"][field]["history"].as_array().map(Vec::as_slice);
+    let is_completed = |history: &&[Value]| history.iter().any(|entry| entry["state"] == "Completed");
+    history("version").filter(is_completed).or_else(|| history("controlPlaneVersion"))
+}
+
+/// Returns whether an entry of a history is about an image; `None` if that is unknown. Histories name images by digest.
+fn is_of(entry: &Value, image: &str) -> Option<bool> {
+    if entry["image"] == *image {
+        return Some(true);
+    }
+    let reference = ImageReference::parse(image).ok()?;
+    if let Some(digest) = &reference.digest {
+        // HyperShift may name the image of one architecture while the spec names the multi-architecture image.
+        let is_same = entry["image"].as_str()?.rsplit('@').next() == Some(digest);
+        return is_same.then_some(true);
+    }
+    is_release(entry["version"].as_str()?, named_by(reference.tag.as_deref()?)?)
+}
+
+/// Returns whether HyperShift has observed the current spec, and makes progress.
+fn is_observed(cluster: &Value) -> bool {
+    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    let observed = conditions.filter_map(|condition| condition["observedGeneration"].as_i64()).max();
+    observed.is_some_and(|observed| observed >= generation(cluster)) && !is_blocked(cluster)
+}
+
+/// Returns whether HyperShift reports that it can't make progress.
+pub fn is_blocked(cluster: &Value) -> bool {
+    condition(cluster, "Progressing").is_some_and(|progressing| {
+        progressing["status"] == "False" && progressing["reason"] == reason::BLOCKED
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const TAGGED: &str = "registry.example.com/ocp-release:4.20.1-multi";
+    const OPAQUE: &str = "registry.example.com/ocp-release:candidate";
+
+    /// Returns a HostedCluster that upgrades to an image, with the newest versions of its histories.
+    fn cluster(image: &str, of_all: &[(&str, &str)], of_control_plane: Option<&[(&str, &str)]>) -> Value {
+        let entries = |history: &[(&str, &str)]| {
+            let entry = |(version, state): &(&str, &str)| json!({ "version": version, "state": state, "image": "registry.example.com/ocp-release@sha256:1" });
+            json!({ "history": history.iter().map(entry).collect::<Vec<_>>() })
+        };
+        let mut status = json!({ "version": entries(of_all) });
+        if let Some(history) = of_control_plane {
+            status["controlPlaneVersion"] = entries(history);
+        }
+        let progressing = json!({ "type": "Progressing", "status": "False", "reason": "AsExpected", "observedGeneration": 2 });
+        status["conditions"] = json!([progressing]);
+        json!({ "metadata": { "generation": 2 }, "spec": { "release": { "image": image } }, "status": status })
+    }
+
+    const OLD: (&str, &str) = ("4.19.0", "Completed");
+    const ON_ITS_WAY: (&str, &str) = ("4.20.1", "Partial");
+    const NEW: (&str, &str) = ("4.20.1", "Completed");
+
+    #[test]
+    fn a_release_is_complete_when_the_version_of_the_whole_cluster_is() {
+        let by_digest = "registry.example.com/ocp-release@sha256:1";
+        let of_another = "registry.example.com/ocp-release@sha256:2";
+        let misnamed = "registry.example.com/ocp-release:4.20.1-rc.1-multi";
+        for (image, of_all, of_control_plane, expected) in [
+            (TAGGED, &[NEW, OLD][..], Some(&[NEW][..]), true),
+            (TAGGED, &[ON_ITS_WAY, OLD], Some(&[NEW]), false),
+            // HyperShift has not begun.
+            (TAGGED, &[OLD], Some(&[OLD]), false),
+            // No node has ever joined.
+            (TAGGED, &[ON_ITS_WAY, ("4.19.0", "Partial")], Some(&[NEW, OLD]), true),
+            (TAGGED, &[ON_ITS_WAY, ("4.19.0", "Partial")], Some(&[ON_ITS_WAY, OLD]), false),
+            (TAGGED, &[ON_ITS_WAY], None, true),
+            (by_digest, &[NEW], None, true),
+            (of_another, &[NEW], None, true),
+            (misnamed, &[NEW], None, true),
+            (OPAQUE, &[NEW], None, true),
+        ] {
+            let cluster = cluster(image, of_all, of_control_plane);
+            assert_eq!(is_complete(&cluster, image), expected, "{cluster:#}");
+            assert!(!is_complete(&cluster, "another"));
+        }
+    }
+
+    #[test]
+    fn what_no_tag_tells_is_believed_of_a_spec_that_was_observed() {
+        let table = [(2, "AsExpected", true), (1, "AsExpected", false), (2, "Blocked", false)];
+        for (observed, reason, expected) in table {
+            let mut cluster = cluster(OPAQUE, &[OLD], None);
+            cluster["status"]["conditions"][0]["observedGeneration"] = json!(observed);
+            cluster["status"]["conditions"][0]["reason"] = json!(reason);
+            assert_eq!(is_complete(&cluster, OPAQUE), expected, "{observed} {reason}");
+        }
+    }
+}

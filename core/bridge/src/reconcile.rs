@@ -1,0 +1,202 @@
+//! One pass over a bridge: read, copy Secrets, act, report.
+//!
+//! ```text
+//!  begin ─┬─ being deleted ──▶ Removing
+//!         ├─ no finalizer ──▶ Entering ─┐
+//!         └─▶ Looking ◀────────────────┘
+//!               └─▶ Copying ─▶ Acting ─▶ Acting … ─▶ Reporting ─▶ Reporting …
+//! ```
+//!
+//! *Looking* reads what no watch shows: the content of Secrets that have changed, and objects before they are created. Each
+//! *Acting* is one missing write, decided from the latest state. A stage without requests is skipped, so a pass over a bridge
+//! in its desired state makes no requests.
+//!
+//! Source: "Reconciliation Flow", "Requeue Strategy".
+
+use std::time::Duration;
+
+use lockstep_engine::action::{Outcome, Success};
+use lockstep_engine::driver::{Next, Reconcile, Verdict};
+use lockstep_engine::finalizer;
+use lockstep_engine::object::{Name, ObjectRef};
+use lockstep_engine::time::Now;
+use serde::{Deserialize, Serialize};
+
+use super::controller::{Controller, RECONCILER};
+use super::desired::address;
+use super::model::bridge::Bridge;
+use super::model::managed_object::ManagedObject;
+use super::model::source::Source;
+use super::names::{FINALIZER, bridge_ref};
+use super::status::StatusDelta;
+use super::{events, retry};
+
+pub mod delete;
+pub mod plan;
+pub mod progress;
+pub mod read;
+mod report;
+
+use self::progress::ReconcileProgress;
+use self::read::{PendingCopy, Read};
+
+/// The maximum number of status writes in one pass: a phase may have two edges to traverse, and a deleted HostedCluster is
+/// reported before it is re-created.
+const REPORTS_MAX: u32 = 5;
+
+/// What a pass waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Stage {
+    /// The finalizer is being added.
+    Entering,
+    /// State that no watch shows is being read.
+    Looking(ReconcileProgress, Vec<Read>),
+    /// Secrets are being copied, and the registry is being queried.
+    Copying(ReconcileProgress, Vec<PendingCopy>),
+    /// One write is in flight.
+    Acting(ReconcileProgress, ManagedObject),
+    /// The status is being written.
+    Reporting(ReconcileProgress, StatusDelta),
+    /// The bridge is being deleted.
+    Removing(delete::Stage),
+}
+
+impl Reconcile for Controller {
+    type Key = Name;
+    type Stage = Stage;
+
+    fn reconciler(_: &Name) -> &'static str {
+        RECONCILER
+    }
+
+    fn object(key: &Name) -> ObjectRef {
+        bridge_ref(key)
+    }
+
+    fn begin(&mut self, key: &Name, now: Now) -> Next<Stage> {
+        let Some(bridge) = self.store.bridges.get(key) else {
+            self.store.memories.remove(key);
+            return Next::Done(Verdict::Converged);
+        };
+        if bridge.deleting {
+            return removing(self.begin_removal(key, now));
+        }
+        match finalizer::add(&bridge_ref(key), &bridge.metadata, FINALIZER) {
+            Some(enter) => Next::Await(vec![enter], Stage::Entering),
+            None => self.look(key, now),
+        }
+    }
+
+    fn resume(&mut self, key: &Name, stage: Stage, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
+        // An event during the pass may have changed it.
+        let is_deleting = self.store.bridges.get(key).is_none_or(|bridge| bridge.deleting);
+        match stage {
+            Stage::Removing(stage) => removing(self.resume_removal(key, stage, outcomes, now)),
+            _ if is_deleting => Next::Done(Verdict::Requeue(Duration::ZERO)),
+            Stage::Entering => self.entered(key, outcomes, now),
+            Stage::Looking(mut progress, reads) => {
+                let (copies, actions) = self.plan_copies(key, &mut progress, reads, outcomes, now);
+                Next::Await(actions, Stage::Copying(progress, copies))
+            }
+            Stage::Copying(mut progress, copies) => {
+                self.store_copies(key, &mut progress, copies, outcomes, now);
+                self.act(key, progress, now)
+            }
+            Stage::Acting(progress, object) => self.acted(key, progress, object, outcomes, now),
+            Stage::Reporting(progress, delta) => self.reported(key, progress, &delta, outcomes, now),
+        }
+    }
+}
+
+fn removing(next: Next<delete::Stage>) -> Next<Stage> {
+    match next {
+        Next::Await(actions, stage) => Next::Await(actions, Stage::Removing(stage)),
+        Next::Done(verdict) => Next::Done(verdict),
+    }
+}
+
+impl Controller {
+    fn entered(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                self.store.bridges.absorb(key.clone(), Bridge::read(&object));
+                self.look(key, now)
+            }
+            Some(Err(failure)) => Next::Done(Verdict::retry("entering the finalizer", &failure)),
+            _ => Next::Done(retry::lagging()),
+        }
+    }
+
+    fn look(&mut self, key: &Name, now: Now) -> Next<Stage> {
+        let progress = ReconcileProgress::begin(now);
+        match self.plan_reads(key, &progress, now) {
+            Some((reads, gets)) => Next::Await(gets, Stage::Looking(progress, reads)),
+            None => self.report(key, progress, now),
+        }
+    }
+
+    /// Executes the next missing write.
+    fn act(&mut self, key: &Name, progress: ReconcileProgress, now: Now) -> Next<Stage> {
+        let next = progress
+            .with_snapshot(&self.store, key, now, |snapshot| plan::next_write(snapshot, &progress.written));
+        match next.flatten() {
+            Some((object, action)) => Next::Await(vec![action], Stage::Acting(progress, object)),
+            None => self.report(key, progress, now),
+        }
+    }
+
+    fn acted(
+        &mut self,
+        key: &Name,
+        mut progress: ReconcileProgress,
+        managed: ManagedObject,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<Stage> {
+        progress.written.insert(managed);
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                if let (ManagedObject::DpuCluster, Some(_)) = (managed, &progress.dpu_cluster) {
+                    progress.dpu_cluster = Some(Ok(Source::DpuClusters.trim(&object)));
+                }
+                self.absorb(key, managed.source(), &object);
+                if managed == ManagedObject::Service {
+                    let asked = progress.with_snapshot(&self.store, key, now, address::asked).flatten();
+                    self.store.memories.entry(key.clone()).or_default().asked = asked;
+                }
+            }
+            Some(Err(failure)) => progress.failures.push((managed, failure)),
+            _ => {}
+        }
+        self.act(key, progress, now)
+    }
+
+    fn report(&mut self, key: &Name, progress: ReconcileProgress, now: Now) -> Next<Stage> {
+        match self.plan_report(key, &progress, now) {
+            Ok((write, delta)) => Next::Await(vec![write], Stage::Reporting(progress, delta)),
+            Err(verdict) => Next::Done(verdict),
+        }
+    }
+
+    fn reported(
+        &mut self,
+        key: &Name,
+        mut progress: ReconcileProgress,
+        delta: &StatusDelta,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<Stage> {
+        if let Err(verdict) = self.status_written(key, outcomes) {
+            return Next::Done(verdict);
+        }
+        if let Some(bridge) = self.store.bridges.get(key) {
+            events::announce(&mut self.outbox, key, bridge, delta, now);
+        }
+        progress.reports += 1;
+        if progress.reports > REPORTS_MAX {
+            return Next::Done(Verdict::because("the server does not keep the status that is written"));
+        }
+        // The new status may permit another write, and the phase may have a further edge to traverse.
+        self.act(key, progress, now)
+    }
+}

@@ -1,0 +1,311 @@
+//! The deletion of a hosted cluster: everything that was created for a bridge is deleted before the bridge.
+//!
+//! ```text
+//!  Announcing ─▶ Surveying ─▶ Acting ─▶ Acting … ─▶ Reporting ─▶ again in 10 s
+//!                    │
+//!                    └─ nothing is left ─▶ Leaving
+//! ```
+//!
+//! Everything is read again each time, so a crash at any point does no harm. If a CRD is gone, its objects count as gone.
+//! Objects that do not belong to the bridge are not changed. The garbage collector deletes the Secrets in the bridge's own
+//! namespace after the bridge: HyperShift needs them until its cluster is gone.
+//!
+//! Source: "Finalizer Management".
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstep_crds::bridge::DPFHCPBridgeStatus;
+use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_engine::conditions::{self, Finding, Status};
+use lockstep_engine::driver::{Next, Verdict};
+use lockstep_engine::finalizer;
+use lockstep_engine::object::{Name, controller_uid, is_deleting, metadata, text};
+use lockstep_engine::recorder::Severity;
+use lockstep_engine::time::Now;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::controller::Controller;
+use crate::desired::secret_copy;
+use crate::model::bridge::Bridge;
+use crate::model::lookup::{Lookup, lookup};
+use crate::model::secret::SecretRole;
+use crate::names::{self, FINALIZER, bridge_ref, condition, reason};
+use crate::phase::Phase;
+use crate::{events, retry, status};
+
+/// The interval at which the remaining objects are read again.
+const RECHECK: Duration = Duration::from_secs(10);
+
+/// What a deletion waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Stage {
+    /// The phase is being written.
+    Announcing,
+    /// The remaining objects are being read.
+    Surveying,
+    /// One object is being removed; further ones follow.
+    Acting(Removal),
+    /// The status is being written.
+    Reporting(Verdict),
+    /// The finalizer is being removed.
+    Leaving,
+}
+
+/// A removal in progress.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Removal {
+    /// The actions to execute, with the objects that they remove.
+    steps: VecDeque<(CleanupTarget, Action)>,
+    /// The objects that still exist.
+    left: Vec<CleanupTarget>,
+    failures: Vec<(CleanupTarget, Failure)>,
+}
+
+/// The objects to remove, in the order of their removal ("Cleanup Operations").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CleanupTarget {
+    /// The HostedCluster.
+    HostedCluster,
+    /// The NodePool.
+    NodePool,
+    /// The DPUCluster's reference to the kubeconfig.
+    Reference,
+    /// The kubeconfig beside the DPUCluster.
+    Kubeconfig,
+}
+
+impl CleanupTarget {
+    const ALL: [Self; 4] = [Self::HostedCluster, Self::NodePool, Self::Reference, Self::Kubeconfig];
+
+    fn title(self, key: &Name) -> String {
+        match self {
+            Self::HostedCluster => format!("HostedCluster {key}"),
+            Self::NodePool => format!("NodePool {key}"),
+            Self::Reference => "the DPUCluster's reference to the kubeconfig".to_owned(),
+            Self::Kubeconfig => "the DPUCluster's kubeconfig".to_owned(),
+        }
+    }
+
+    /// Returns whether the removal continues without it if it is forbidden: it is in a namespace of another owner.
+    const fn is_optional(self) -> bool {
+        matches!(self, Self::Reference | Self::Kubeconfig)
+    }
+}
+
+impl Controller {
+    pub(super) fn begin_removal(&mut self, key: &Name, now: Now) -> Next<Stage> {
+        let Some(bridge) = self.store.bridges.get(key) else { return Next::Done(Verdict::Converged) };
+        if !finalizer::is_held(&bridge.metadata, FINALIZER) {
+            self.store.memories.remove(key);
+            return Next::Done(Verdict::Converged);
+        }
+        if bridge.status.phase.as_deref() == Some(Phase::Deleting.as_str()) {
+            return self.survey(key);
+        }
+        let status = deleting(bridge, "the hosted cluster is being deleted".to_owned(), now);
+        Next::Await(vec![status::write(key, bridge, &status)], Stage::Announcing)
+    }
+
+    pub(super) fn resume_removal(
+        &mut self,
+        key: &Name,
+        stage: Stage,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<Stage> {
+        match stage {
+            Stage::Announcing => match self.told(key, outcomes) {
+                Ok(()) => self.survey(key),
+                Err(verdict) => Next::Done(verdict),
+            },
+            Stage::Surveying => self.surveyed(key, outcomes, now),
+            Stage::Acting(removal) => self.removed(key, removal, outcomes, now),
+            Stage::Reporting(verdict) => {
+                Next::Done(self.told(key, outcomes).map_or_else(|retry| retry, |()| verdict))
+            }
+            Stage::Leaving => match outcomes.into_iter().next() {
+                Some(Err(failure)) if failure.class != Class::NotFound => {
+                    Next::Done(Verdict::retry("taking the finalizer out", &failure))
+                }
+                _ => {
+                    self.store.memories.remove(key);
+                    Next::Done(Verdict::Converged)
+                }
+            },
+        }
+    }
+
+    fn survey(&self, key: &Name) -> Next<Stage> {
+        let Some(bridge) = self.store.bridges.get(key) else { return Next::Done(Verdict::Converged) };
+        let mut targets = vec![key.object(&names::hosted_cluster()), key.object(&names::node_pool())];
+        if let Some(dpu_cluster) = &bridge.dpu_cluster {
+            targets.push(dpu_cluster.object(&names::dpu_cluster()));
+        }
+        if let Some(copy) = SecretRole::Kubeconfig.copy(key, bridge.dpu_cluster.as_ref()) {
+            targets.push(copy.object(&names::secret()));
+        }
+        let gets = targets.into_iter().map(|target| {
+            // The metadata of a Secret is enough to know its owner.
+            let metadata_only = *target.kind == *names::secret();
+            Action::Get { target, metadata_only }
+        });
+        Next::Await(gets.collect(), Stage::Surveying)
+    }
+
+    fn surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
+        let Some(bridge) = self.store.bridges.get(key) else { return Next::Done(Verdict::Converged) };
+        let mut removal = Removal::default();
+        for (thing, outcome) in CleanupTarget::ALL.into_iter().zip(outcomes) {
+            removal.plan(thing, key, bridge, lookup(outcome));
+        }
+        self.remove_next(key, removal, now)
+    }
+
+    fn remove_next(&mut self, key: &Name, mut removal: Removal, now: Now) -> Next<Stage> {
+        if let Some((_, action)) = removal.steps.front() {
+            return Next::Await(vec![action.clone()], Stage::Acting(removal));
+        }
+        let left = std::mem::take(&mut removal.left);
+        self.sum_up(key, &left, removal.failures, now)
+    }
+
+    fn removed(&mut self, key: &Name, mut removal: Removal, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
+        if let (Some((thing, _)), Some(outcome)) = (removal.steps.pop_front(), outcomes.into_iter().next()) {
+            match outcome {
+                // It is still being deleted.
+                Ok(Success::Object(_)) if thing != CleanupTarget::Reference => {}
+                Ok(_) => removal.left.retain(|left| *left != thing),
+                // It existed a moment ago. So it is read once more before it counts as gone.
+                Err(failure) if failure.class == Class::NotFound => {}
+                Err(failure) => removal.failures.push((thing, failure)),
+            }
+        }
+        self.remove_next(key, removal, now)
+    }
+
+    /// Removes the finalizer if nothing is left; otherwise reports what the deletion waits for.
+    fn sum_up(
+        &mut self,
+        key: &Name,
+        left: &[CleanupTarget],
+        failures: Vec<(CleanupTarget, Failure)>,
+        now: Now,
+    ) -> Next<Stage> {
+        let is_let_be = |(thing, failure): &(CleanupTarget, Failure)| {
+            thing.is_optional() && failure.class == Class::Forbidden
+        };
+        let (let_be, failures): (Vec<_>, Vec<_>) = failures.into_iter().partition(is_let_be);
+        let left: Vec<CleanupTarget> =
+            left.iter().copied().filter(|thing| let_be.iter().all(|(other, _)| other != thing)).collect();
+        let Some(bridge) = self.store.bridges.get(key) else { return Next::Done(Verdict::Converged) };
+        if left.is_empty() && failures.is_empty() {
+            let leave = finalizer::remove(&bridge_ref(key), &bridge.metadata, FINALIZER);
+            for (thing, failure) in &let_be {
+                let note = format!("{} is left as it is: {}", thing.title(key), failure.message);
+                events::record(
+                    &mut self.outbox,
+                    key,
+                    bridge,
+                    (Severity::Warning, "CleanupForbidden", note),
+                    now,
+                );
+            }
+            return match leave {
+                Some(leave) => Next::Await(vec![leave], Stage::Leaving),
+                None => Next::Done(Verdict::Converged),
+            };
+        }
+        let titles: Vec<String> = left.iter().map(|thing| thing.title(key)).collect();
+        let mut message = format!("waiting for {} to be gone", titles.join(" and "));
+        let verdict = match failures.first() {
+            None => Verdict::Requeue(RECHECK),
+            Some((thing, failure)) => {
+                message = format!("{} can't be removed: {}", thing.title(key), failure.message);
+                retry::after(&message, failure)
+            }
+        };
+        let status = deleting(bridge, message, now);
+        if status == bridge.status {
+            return Next::Done(verdict);
+        }
+        Next::Await(vec![status::write(key, bridge, &status)], Stage::Reporting(verdict))
+    }
+
+    fn told(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
+        self.status_written(key, outcomes)?;
+        if let Some(bridge) = self.store.bridges.get(key) {
+            events::log_phase(&mut self.outbox, key, bridge);
+        }
+        Ok(())
+    }
+}
+
+impl Removal {
+    /// Plans the removal of one object, based on the object that was found.
+    fn plan(&mut self, thing: CleanupTarget, key: &Name, bridge: &Bridge, found: Lookup<Arc<Value>>) {
+        let object = match found {
+            Ok(Some(object)) => object,
+            Ok(None) => return,
+            Err(failure) => {
+                self.left.push(thing);
+                self.failures.push((thing, failure));
+                return;
+            }
+        };
+        let copy = SecretRole::Kubeconfig.copy(key, bridge.dpu_cluster.as_ref());
+        let is_ours = match thing {
+            CleanupTarget::HostedCluster | CleanupTarget::NodePool => {
+                controller_uid(&object) == Some(&bridge.uid)
+            }
+            CleanupTarget::Reference => {
+                text(&object, "/spec/kubeconfig") == copy.as_ref().map(|copy| copy.name.as_str())
+            }
+            CleanupTarget::Kubeconfig => secret_copy::is_ours(SecretRole::Kubeconfig, key, bridge, &object),
+        };
+        if !is_ours {
+            return;
+        }
+        self.left.push(thing);
+        let uid = metadata(&object, "uid").to_owned();
+        let version = metadata(&object, "resourceVersion").to_owned();
+        let step = match thing {
+            CleanupTarget::Reference => {
+                let Some(name) = &bridge.dpu_cluster else { return };
+                let precondition = json!({ "uid": uid, "resourceVersion": version });
+                let patch = Arc::new(json!({ "metadata": precondition, "spec": { "kubeconfig": null } }));
+                Action::Patch { target: name.object(&names::dpu_cluster()), subresource: None, patch }
+            }
+            _ if is_deleting(&object) => return,
+            CleanupTarget::HostedCluster => {
+                Action::Delete { target: key.object(&names::hosted_cluster()), uid, resource_version: None }
+            }
+            CleanupTarget::NodePool => {
+                Action::Delete { target: key.object(&names::node_pool()), uid, resource_version: None }
+            }
+            CleanupTarget::Kubeconfig => {
+                let Some(copy) = copy else { return };
+                Action::Delete { target: copy.object(&names::secret()), uid, resource_version: Some(version) }
+            }
+        };
+        self.steps.push_back((thing, step));
+    }
+}
+
+/// Returns the status of a bridge that is being deleted.
+fn deleting(bridge: &Bridge, message: String, now: Now) -> DPFHCPBridgeStatus {
+    let mut status = bridge.status.clone();
+    status.phase = Some(Phase::Deleting.as_str().to_owned());
+    status.observed_generation = bridge.generation;
+    let finding = Finding {
+        condition: condition::READY,
+        status: Status::False,
+        reason: reason::WAITING_FOR_CONTROL_PLANE,
+        message: message.clone(),
+    };
+    conditions::set(&mut status.conditions, finding, bridge.generation, now);
+    status.message = Some(message);
+    status
+}

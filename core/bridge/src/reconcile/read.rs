@@ -1,0 +1,288 @@
+//! Reads that no watch replaces: the content of Secrets, objects before they are created, the registry's answer.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_engine::image::ImageReference;
+use lockstep_engine::machine::Note;
+use lockstep_engine::object::{Name, ObjectRef};
+use lockstep_engine::time::Now;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::progress::ReconcileProgress;
+use crate::checks::{dpucluster, release_image};
+use crate::controller::Controller;
+use crate::desired::secret_copy::{self, CopyComparison};
+use crate::model::image::Checked;
+use crate::model::lookup::{Lookup, lookup};
+use crate::model::managed_object::ManagedObject;
+use crate::model::secret::{SecretRole, Verified, marker};
+use crate::model::source::Source;
+use crate::snapshot::{BridgeSnapshot, SecretState};
+use crate::{metrics, names};
+
+/// An object to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Read {
+    /// The DPUCluster.
+    DpuCluster,
+    /// The HostedCluster or NodePool.
+    OwnedObject(Source),
+    /// A Secret.
+    Secret(SecretRole),
+    /// Its copy.
+    Copy(SecretRole),
+}
+
+/// A copy to write or a query, with the version of its source.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum PendingCopy {
+    /// A Secret.
+    Secret(SecretRole, Arc<Value>),
+    /// The query whether the image exists.
+    Image(String, String),
+}
+
+impl Controller {
+    /// Returns what has to be read, with the requests; `None` if the bridge can't be parsed.
+    pub(super) fn plan_reads(
+        &mut self,
+        key: &Name,
+        progress: &ReconcileProgress,
+        now: Now,
+    ) -> Option<(Vec<Read>, Vec<Action>)> {
+        let reads = progress.with_snapshot(&self.store, key, now, reads);
+        self.log_validation(key, reads.as_ref().is_some_and(|(reads, _)| reads.contains(&Read::DpuCluster)));
+        if reads.is_none() {
+            self.measure(key, progress, now);
+        }
+        reads
+    }
+
+    /// Logs that a DPUCluster is about to be validated ("Logging").
+    fn log_validation(&mut self, key: &Name, is_read: bool) {
+        let Some(name) = self.store.bridges.get(key).and_then(|bridge| bridge.dpu_cluster.as_ref()) else {
+            return;
+        };
+        let message = format!("Validating DPUCluster existence: DPFHCPBridge {key}, DPUCluster {name}");
+        let fetching = format!("Fetching DPUCluster from API: {name}");
+        self.outbox.notes.push(Note::Log { debug: false, message });
+        if is_read {
+            self.outbox.notes.push(Note::Log { debug: true, message: fetching });
+        }
+    }
+
+    /// Records metrics and logs of the DPUCluster's validation, once in a pass.
+    fn measure(&mut self, key: &Name, progress: &ReconcileProgress, now: Now) {
+        let Some(bridge) = self.store.bridges.get(key) else { return };
+        let lookup = progress.dpu_cluster(&self.store, bridge);
+        let result = dpucluster::result(bridge, &lookup);
+        let lines = dpucluster::log(key, bridge, &lookup);
+        self.outbox.notes.extend(lines);
+        self.outbox.notes.extend(metrics::validated(result, now.monotonic.since(progress.began)));
+    }
+
+    /// Stores the answers to the reads. Returns the copies to write and the query of the registry, with the requests.
+    pub(super) fn plan_copies(
+        &mut self,
+        key: &Name,
+        progress: &mut ReconcileProgress,
+        reads: Vec<Read>,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> (Vec<PendingCopy>, Vec<Action>) {
+        let mut secrets: Vec<(SecretRole, Arc<Value>)> = Vec::new();
+        let mut copies: Vec<(SecretRole, Lookup<Arc<Value>>)> = Vec::new();
+        for (read, outcome) in reads.into_iter().zip(outcomes) {
+            let found = lookup(outcome);
+            match read {
+                Read::DpuCluster => {
+                    let trimmed = |object: Arc<Value>| Source::DpuClusters.trim(&object).unwrap_or_default();
+                    progress.dpu_cluster = Some(found.map(|object| object.map(trimmed)));
+                }
+                Read::OwnedObject(source) => match found {
+                    Ok(Some(object)) => self.absorb(key, source, &object),
+                    Ok(None) => {}
+                    Err(failure) => progress.failures.push((object_of(source), failure)),
+                },
+                Read::Secret(role) => match found {
+                    Ok(Some(object)) => {
+                        self.absorb(key, Source::Secrets, &object);
+                        secrets.push((role, object));
+                    }
+                    Ok(None) => {}
+                    Err(failure) => progress.failures.push((ManagedObject::Secret(role), failure)),
+                },
+                Read::Copy(role) => copies.push((role, found)),
+            }
+        }
+        self.measure(key, progress, now);
+        let has_dpu_cluster = progress
+            .with_snapshot(&self.store, key, now, |snapshot| snapshot.dpu_cluster().is_some())
+            .unwrap_or_default();
+        let mut actions = Vec::new();
+        let mut handed = Vec::new();
+        for (role, secret) in secrets {
+            let copy = copies.iter().find(|(of, _)| *of == role).map(|(_, copy)| copy);
+            // A Secret may have been read only for its credentials.
+            if let Some(copy) = copy {
+                match copy {
+                    Err(failure) => progress.failures.push((ManagedObject::Secret(role), failure.clone())),
+                    Ok(copy) => {
+                        if let Some(write) =
+                            self.compare(key, role, &secret, copy.as_deref(), has_dpu_cluster)
+                        {
+                            actions.push(write);
+                            handed.push(PendingCopy::Secret(role, marked(&secret)));
+                        }
+                    }
+                }
+            }
+            if role == SecretRole::Pull
+                && let Some((ask, image)) = self.ask_registry(key, progress, &secret, now)
+            {
+                actions.push(ask);
+                handed.push(PendingCopy::Image(image, marker(&secret)));
+            }
+        }
+        (handed, actions)
+    }
+
+    /// Compares a Secret with its copy, and stores the result. Returns the write that is needed.
+    fn compare(
+        &mut self,
+        key: &Name,
+        role: SecretRole,
+        secret: &Value,
+        copy: Option<&Value>,
+        may_copy: bool,
+    ) -> Option<Action> {
+        let bridge = self.store.bridges.get(key)?;
+        let complaint = match secret_copy::examine(role, key, bridge, secret, copy)? {
+            CopyComparison::Differs(write) => return may_copy.then_some(write),
+            CopyComparison::Bad(complaint) => Some(complaint),
+            CopyComparison::Same => None,
+        };
+        if let Some(copy) = copy {
+            self.absorb(key, Source::Secrets, copy);
+        }
+        let verified = Verified::new(secret, copy, complaint);
+        self.store.memories.entry(key.clone()).or_default().secrets.insert(role, verified);
+        None
+    }
+
+    fn ask_registry(
+        &mut self,
+        key: &Name,
+        progress: &ReconcileProgress,
+        secret: &Value,
+        now: Now,
+    ) -> Option<(Action, String)> {
+        let config = secret_copy::docker_config(secret)?;
+        progress.with_snapshot(&self.store, key, now, |snapshot| {
+            let image = snapshot.spec.ocp_release_image.clone();
+            is_image_due(snapshot).then(|| {
+                let reference = ImageReference::parse(&image).ok();
+                let credentials = reference.and_then(|reference| config.credentials_for(&reference));
+                (Action::ResolveImage { image: image.clone(), credentials }, image)
+            })
+        })?
+    }
+
+    /// Stores the answers to the copies and the query of the registry.
+    pub(super) fn store_copies(
+        &mut self,
+        key: &Name,
+        progress: &mut ReconcileProgress,
+        handed: Vec<PendingCopy>,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) {
+        for (handed, outcome) in handed.into_iter().zip(outcomes) {
+            let memory = self.store.memories.entry(key.clone()).or_default();
+            match (handed, outcome) {
+                (PendingCopy::Secret(role, source), Ok(Success::Object(copy))) => {
+                    memory.secrets.insert(role, Verified::new(&source, Some(&copy), None));
+                    self.absorb(key, Source::Secrets, &copy);
+                }
+                (PendingCopy::Secret(role, _), Err(failure)) => {
+                    progress.failures.push((ManagedObject::Secret(role), failure));
+                }
+                (PendingCopy::Secret(..), Ok(_)) => {}
+                (PendingCopy::Image(image, secret), outcome) => {
+                    let answer = match outcome {
+                        Ok(Success::Image(found)) => Ok(found),
+                        Ok(_) => Err(Failure::new(Class::Unknown, "the answer is about no image")),
+                        Err(failure) => Err(failure),
+                    };
+                    let before = memory.image.take();
+                    memory.image = Some(Checked::take(before, &image, secret, answer, now.monotonic));
+                }
+            }
+        }
+    }
+}
+
+/// Returns what has to be read, with the requests.
+fn reads(snapshot: &BridgeSnapshot<'_>) -> (Vec<Read>, Vec<Action>) {
+    let mut reads = BTreeSet::new();
+    let refusal = snapshot.store.refusal(Source::DpuClusters).map(|failure| failure.class);
+    if snapshot.bridge.dpu_cluster.is_some() && refusal.is_some_and(|class| class != Class::NotFound) {
+        reads.insert(Read::DpuCluster);
+    }
+    for source in [Source::HostedClusters, Source::NodePools] {
+        if let Ok(None) = snapshot.store.find(source, snapshot.key) {
+            reads.insert(Read::OwnedObject(source));
+        }
+    }
+    for role in SecretRole::ALL {
+        let is_wanted = role != SecretRole::Kubeconfig
+            || (snapshot.has_kubeconfig() && snapshot.foreign_kubeconfig().is_none());
+        let copy = role.copy(snapshot.key, snapshot.bridge.dpu_cluster.as_ref());
+        if is_wanted && copy.is_some() && snapshot.secret(role) == SecretState::Unread {
+            reads.extend([Read::Secret(role), Read::Copy(role)]);
+        }
+    }
+    if is_image_due(snapshot) {
+        reads.insert(Read::Secret(SecretRole::Pull));
+    }
+    let get = |target| Action::Get { target, metadata_only: false };
+    let gets = reads.into_iter().filter_map(|read| Some((read, get(target(snapshot, read)?))));
+    gets.unzip::<Read, Action, Vec<Read>, Vec<Action>>()
+}
+
+/// Returns whether the registry has to be queried.
+fn is_image_due(snapshot: &BridgeSnapshot<'_>) -> bool {
+    if !release_image::image_matters(snapshot) {
+        return false;
+    }
+    let source = SecretRole::Pull.source(snapshot.key, snapshot.spec);
+    let Ok(Some(secret)) = snapshot.store.find(Source::Secrets, &source) else { return false };
+    let due = snapshot.checked_image().map(|checked| checked.due(&marker(secret)));
+    due.is_none_or(|due| due <= snapshot.now.monotonic)
+}
+
+/// Returns the object of a read.
+fn target(snapshot: &BridgeSnapshot<'_>, read: Read) -> Option<ObjectRef> {
+    let secret = names::secret();
+    Some(match read {
+        Read::DpuCluster => snapshot.bridge.dpu_cluster.as_ref()?.object(&names::dpu_cluster()),
+        Read::OwnedObject(source) => snapshot.key.object(&source.kind()),
+        Read::Secret(role) => role.source(snapshot.key, snapshot.spec).object(&secret),
+        Read::Copy(role) => role.copy(snapshot.key, snapshot.bridge.dpu_cluster.as_ref())?.object(&secret),
+    })
+}
+
+/// Returns the metadata of a Secret that identifies its version.
+fn marked(secret: &Value) -> Arc<Value> {
+    let metadata = &secret["metadata"];
+    Arc::new(
+        json!({ "metadata": { "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"] } }),
+    )
+}
+
+fn object_of(source: Source) -> ManagedObject {
+    if source == Source::NodePools { ManagedObject::NodePool } else { ManagedObject::HostedCluster }
+}

@@ -1,0 +1,83 @@
+//! The status writes of a pass.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lockstep_crds::bridge::DPFHCPBridgeStatus;
+use lockstep_engine::action::{Action, Outcome, Success};
+use lockstep_engine::driver::Verdict;
+use lockstep_engine::machine::Note;
+use lockstep_engine::object::Name;
+use lockstep_engine::time::Now;
+
+use super::plan;
+use super::progress::ReconcileProgress;
+use crate::controller::Controller;
+use crate::desired::address;
+use crate::model::bridge::Bridge;
+use crate::retry;
+use crate::status::{self, StatusDelta};
+
+/// A status with the conditions that it changes, and the verdict.
+type Judged = (DPFHCPBridgeStatus, Vec<Condition>, Verdict);
+
+impl Controller {
+    /// Returns the status write that is needed, or the verdict with which the pass ends.
+    pub(super) fn plan_report(
+        &mut self,
+        key: &Name,
+        progress: &ReconcileProgress,
+        now: Now,
+    ) -> Result<(Action, StatusDelta), Verdict> {
+        // As soon as the address is free, the request to MetalLB is repeated.
+        if progress.with_snapshot(&self.store, key, now, address::is_over) == Some(true)
+            && let Some(memory) = self.store.memories.get_mut(key)
+        {
+            memory.asked = None;
+        }
+        let judged = progress.with_snapshot(&self.store, key, now, |snapshot| {
+            let (wanted, changed) = status::wanted(snapshot);
+            (wanted, changed, plan::verdict(snapshot))
+        });
+        let judged = judged.or_else(|| self.judge_unreadable(key, progress, now));
+        let bridge = self.store.bridges.get(key).ok_or(Verdict::Converged)?;
+        let (wanted, changed, verdict) = judged.ok_or(Verdict::Converged)?;
+        if wanted == bridge.status {
+            return Err(verdict);
+        }
+        let delta = StatusDelta {
+            conditions: changed,
+            phase: wanted.phase != bridge.status.phase,
+            spec: wanted.observed_generation != bridge.status.observed_generation,
+        };
+        Ok((status::write(key, bridge, &wanted), delta))
+    }
+
+    /// Returns the status of a bridge whose spec can't be parsed. It is only reported.
+    fn judge_unreadable(&self, key: &Name, progress: &ReconcileProgress, now: Now) -> Option<Judged> {
+        let bridge = self.store.bridges.get(key)?;
+        let problem = bridge.spec.as_ref().err()?;
+        let dpu_cluster = progress.dpu_cluster(&self.store, bridge);
+        let (wanted, changed) = status::unreadable(bridge, &dpu_cluster, problem, now);
+        Some((wanted, changed, Verdict::Converged))
+    }
+
+    /// Processes the answer to a status write. An error is the verdict with which the pass ends.
+    pub(super) fn status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                self.store.bridges.absorb(key.clone(), Bridge::read(&object));
+                Ok(())
+            }
+            Some(Err(failure)) => {
+                let message = format!("Failed to update DPFHCPBridge status of {key}: {failure}");
+                self.outbox.notes.push(Note::Error { message });
+                Err(Verdict::Retry {
+                    reason: format!("writing the status: {failure}"),
+                    backoff: Some(retry::STATUS),
+                    within: None,
+                    user_error: false,
+                })
+            }
+            _ => Err(retry::lagging()),
+        }
+    }
+}

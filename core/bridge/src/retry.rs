@@ -1,0 +1,44 @@
+//! Retries and their backoff.
+//!
+//! Source: "Requeue Strategy", "Rate Limiting".
+
+use std::time::Duration;
+
+use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::backoff::Backoff;
+use lockstep_engine::driver::Verdict;
+
+/// The default backoff of a failing bridge, for failures without a backoff of their own ("Rate Limiting").
+pub const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
+
+/// Permission denied, or the CRD is missing: people have to fix that ("Requeue Strategy", "Permanent Errors").
+pub const DENIED: Backoff = Backoff { initial: Duration::from_secs(30), max: Duration::from_mins(5) };
+
+/// The API server is not available ("Requeue Strategy").
+pub const UNAVAILABLE: Backoff = Backoff { initial: Duration::from_secs(5), max: Duration::from_mins(1) };
+
+/// The backoff of failed status writes ("Requeue Strategy").
+pub const STATUS: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
+
+/// Returns a retry after a failure, with the backoff for its class.
+pub fn after(reason: impl Into<String>, failure: &Failure) -> Verdict {
+    let user_error = failure.class == Class::Invalid;
+    Verdict::Retry { reason: reason.into(), backoff: Some(backoff(failure.class)), within: None, user_error }
+}
+
+fn backoff(class: Class) -> Backoff {
+    match class {
+        Class::Forbidden | Class::NotFound | Class::Invalid => DENIED,
+        Class::AlreadyExists
+        | Class::Conflict
+        | Class::Gone
+        | Class::Throttled
+        | Class::Unavailable
+        | Class::Unknown => UNAVAILABLE,
+    }
+}
+
+/// Returns a retry after an answer that does not fit the request.
+pub fn lagging() -> Verdict {
+    Verdict::because("the cache lags behind the cluster")
+}

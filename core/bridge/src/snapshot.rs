@@ -1,0 +1,175 @@
+//! The input of one decision about a bridge.
+
+use lockstep_crds::bridge::DPFHCPBridgeSpec;
+use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::object::{Name, controller_uid, is_deleting, metadata, text};
+use lockstep_engine::time::Now;
+use serde_json::Value;
+
+use super::model::bridge::Bridge;
+use super::model::image::Checked;
+use super::model::lookup::Lookup;
+use super::model::managed_object::ManagedObject;
+use super::model::node;
+use super::model::secret::SecretRole;
+use super::model::source::Source;
+use super::names::api_server_service;
+use super::store::{Memory, Store};
+
+/// A bridge with all state that decisions need.
+#[derive(Debug, Clone, Copy)]
+pub struct BridgeSnapshot<'a> {
+    /// The bridge's name.
+    pub key: &'a Name,
+    /// The bridge.
+    pub bridge: &'a Bridge,
+    /// Its spec.
+    pub spec: &'a DPFHCPBridgeSpec,
+    /// The cached state of the cluster.
+    pub store: &'a Store,
+    /// State about the bridge that no watch shows.
+    pub memory: &'a Memory,
+    /// The DPUCluster that it names.
+    pub dpu_cluster: &'a Lookup<Value>,
+    /// The failures of this pass, with the objects that could not be read or written.
+    pub failures: &'a [(ManagedObject, Failure)],
+    /// The time.
+    pub now: Now,
+}
+
+/// The state of an object of the bridge's name.
+#[derive(Debug, Clone, Copy)]
+pub enum OwnedObject<'a> {
+    /// There is none.
+    Absent,
+    /// It can't be read.
+    Unknown(&'a Failure),
+    /// Another owner has an object of that name.
+    Foreign,
+    /// It is being deleted.
+    Going,
+    /// It is the bridge's.
+    Ours(&'a Value),
+}
+
+/// The state of a Secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretState<'a> {
+    /// It does not exist.
+    Missing,
+    /// It can't be read.
+    Unknown(&'a Failure),
+    /// It has to be read, and perhaps copied.
+    Unread,
+    /// It is invalid.
+    Bad(&'a str),
+    /// Its copy is up to date.
+    Copied,
+}
+
+impl<'a> BridgeSnapshot<'a> {
+    /// Returns the HostedCluster.
+    pub fn hosted_cluster(&self) -> OwnedObject<'a> {
+        self.own(Source::HostedClusters)
+    }
+
+    /// Returns the NodePool.
+    pub fn node_pool(&self) -> OwnedObject<'a> {
+        self.own(Source::NodePools)
+    }
+
+    fn own(&self, source: Source) -> OwnedObject<'a> {
+        match self.store.find(source, self.key) {
+            // The kind is not served, so there is no such object.
+            Err(failure) if failure.class == Class::NotFound => OwnedObject::Absent,
+            Err(failure) => OwnedObject::Unknown(failure),
+            Ok(None) => OwnedObject::Absent,
+            Ok(Some(object)) if controller_uid(object) != Some(&self.bridge.uid) => OwnedObject::Foreign,
+            Ok(Some(object)) if is_deleting(object) => OwnedObject::Going,
+            Ok(Some(object)) => OwnedObject::Ours(object),
+        }
+    }
+
+    /// Returns the API server's Service, if HyperShift has created it.
+    pub fn service(&self) -> Option<&'a Value> {
+        self.store.find(Source::Services, &api_server_service(self.key)).ok().flatten()
+    }
+
+    /// Returns the state of a Secret.
+    pub fn secret(&self, role: SecretRole) -> SecretState<'a> {
+        let source = match self.store.find(Source::Secrets, &role.source(self.key, self.spec)) {
+            Err(failure) => return SecretState::Unknown(failure),
+            Ok(None) => return SecretState::Missing,
+            Ok(Some(source)) => source,
+        };
+        let copy = role.copy(self.key, self.bridge.dpu_cluster.as_ref());
+        let copy = copy.and_then(|copy| self.store.find(Source::Secrets, &copy).ok().flatten());
+        match self.memory.secrets.get(&role) {
+            Some(known) if known.is_of(source, copy) => match &known.complaint {
+                Some(complaint) => SecretState::Bad(complaint),
+                None if copy.is_some() => SecretState::Copied,
+                None => SecretState::Unread,
+            },
+            _ => SecretState::Unread,
+        }
+    }
+
+    /// Returns whether HyperShift has created the kubeconfig: the Secret belongs to the HostedCluster, which names it.
+    pub fn has_kubeconfig(&self) -> bool {
+        let source = SecretRole::Kubeconfig.source(self.key, self.spec);
+        let Some(cluster) = self.hosted_cluster().ours() else { return false };
+        let Ok(Some(secret)) = self.store.find(Source::Secrets, &source) else { return false };
+        let owners = secret["metadata"]["ownerReferences"].as_array();
+        let is_theirs =
+            owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == metadata(cluster, "uid")));
+        is_theirs && text(cluster, "/status/kubeconfig/name") == Some(&source.name)
+    }
+
+    /// Returns the name of a kubeconfig in the DPUCluster that this bridge did not set.
+    pub fn foreign_kubeconfig(&self) -> Option<&'a str> {
+        let ours = SecretRole::Kubeconfig.copy(self.key, self.bridge.dpu_cluster.as_ref())?;
+        text(self.dpu_cluster()?, "/spec/kubeconfig").filter(|name| *name != ours.name)
+    }
+
+    /// Returns the address of node ports: that of the first Node that has one.
+    pub fn node_address(&self) -> Option<String> {
+        self.store.all(Source::Nodes).find_map(|(_, node)| node::address(node))
+    }
+
+    /// Returns the failure to read or write an object in this pass.
+    pub fn failure(&self, object: ManagedObject) -> Option<&'a Failure> {
+        self.failures.iter().find(|(failed, _)| *failed == object).map(|(_, failure)| failure)
+    }
+
+    /// Returns the registry's answer about the release image in the spec.
+    pub fn checked_image(&self) -> Option<&'a Checked> {
+        self.memory.image.as_ref().filter(|checked| checked.is_of(&self.spec.ocp_release_image))
+    }
+
+    /// Returns why existing objects can't be watched. A kind that is not served has no objects.
+    pub fn refusal(&self, source: Source) -> Option<&'a Failure> {
+        self.store.refusal(source).filter(|failure| failure.class != Class::NotFound)
+    }
+
+    /// Returns whether the bridge had a HostedCluster when HostedClusters could last be watched, and they can't be watched
+    /// now.
+    pub fn is_out_of_sight(&self) -> bool {
+        self.bridge.status.hosted_cluster_ref.is_some()
+            && matches!(self.hosted_cluster(), OwnedObject::Unknown(_))
+    }
+
+    /// Returns the DPUCluster, if it is known to exist.
+    pub fn dpu_cluster(&self) -> Option<&'a Value> {
+        self.dpu_cluster.as_ref().ok()?.as_ref()
+    }
+}
+
+impl<'a> OwnedObject<'a> {
+    /// Returns the object, if it is the bridge's.
+    pub fn ours(self) -> Option<&'a Value> {
+        match self {
+            Self::Ours(object) => Some(object),
+            Self::Absent | Self::Unknown(_) | Self::Foreign | Self::Going => None,
+        }
+    }
+}

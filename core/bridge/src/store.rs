@@ -1,0 +1,155 @@
+//! The cached state of the cluster.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::cache::{Cache, Cached};
+use lockstep_engine::object::{Name, resource_version};
+use lockstep_engine::pairs;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::model::address_request::AddressRequest;
+use super::model::bridge::{Bridge, Index};
+use super::model::image::Checked;
+use super::model::secret::{SecretRole, Verified};
+use super::model::service;
+use super::model::source::Source;
+
+pub mod addresses;
+pub mod pools;
+
+/// Everything that watches and answers have shown.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Store {
+    /// The bridges.
+    pub bridges: Cache<Name, Bridge>,
+    /// The objects that bridges depend on or create.
+    #[serde(with = "pairs")]
+    pub watched: BTreeMap<Source, Watched>,
+    /// State about single bridges that no watch shows.
+    #[serde(with = "pairs")]
+    pub memories: BTreeMap<Name, Memory>,
+}
+
+/// The objects of one source, and the state of their watch.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Watched {
+    /// The objects, trimmed.
+    pub cache: Cache<Name, Seen>,
+    /// Why they can't be watched.
+    pub refused: Option<Failure>,
+}
+
+/// State about a bridge that no watch shows.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Memory {
+    /// Secrets that were read and compared with their copies.
+    #[serde(with = "pairs")]
+    pub secrets: BTreeMap<SecretRole, Verified>,
+    /// The registry's answer about the release image.
+    pub image: Option<Checked>,
+    /// The last request to MetalLB for a free address.
+    pub asked: Option<AddressRequest>,
+}
+
+/// An object, reduced to its relevant fields.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Seen {
+    /// The object, trimmed by [`Source::trim`].
+    pub object: Arc<Value>,
+    version: u64,
+}
+
+impl Seen {
+    /// Returns an object that was trimmed.
+    pub fn new(object: Value, version: u64) -> Self {
+        Self { object: Arc::new(object), version }
+    }
+}
+
+impl Cached for Seen {
+    /// An address that a Service has, or requests.
+    type Index = IpAddr;
+
+    fn resource_version(&self) -> u64 {
+        self.version
+    }
+
+    fn indexes(&self) -> Vec<IpAddr> {
+        service::addresses(&self.object)
+    }
+}
+
+impl Store {
+    /// Returns an object, if it exists. An error is the reason why that is unknown.
+    pub fn find(&self, source: Source, name: &Name) -> Result<Option<&Value>, &Failure> {
+        let Some(watched) = self.watched.get(&source) else { return Ok(None) };
+        match &watched.refused {
+            Some(failure) => Err(failure),
+            None => Ok(watched.cache.get(name).map(|seen| &*seen.object)),
+        }
+    }
+
+    /// Returns all cached objects of a source.
+    pub fn all(&self, source: Source) -> impl Iterator<Item = (&Name, &Value)> {
+        let caches = self.watched.get(&source).into_iter();
+        caches.flat_map(|watched| watched.cache.iter().map(|(name, seen)| (name, &*seen.object)))
+    }
+
+    /// Returns the Services that have, or request, an address.
+    pub fn users<'a>(&'a self, address: &IpAddr) -> impl Iterator<Item = &'a Name> + use<'a> {
+        let services = self.watched.get(&Source::Services);
+        services.map(|watched| watched.cache.keys_by(address)).into_iter().flatten()
+    }
+
+    /// Returns why a source can't be watched.
+    pub fn refusal(&self, source: Source) -> Option<&Failure> {
+        self.watched.get(&source)?.refused.as_ref()
+    }
+
+    /// Returns whether all kinds that decisions need have been listed, or can't be.
+    pub fn is_synced(&self) -> bool {
+        let is_settled = |source: &Source| {
+            let watched = self.watched.get(source);
+            watched.is_some_and(|watched| watched.cache.is_synced() || watched.refused.is_some())
+        };
+        self.bridges.is_synced() && Source::ALL.iter().all(is_settled)
+    }
+
+    /// Stores the answer to a read or write of ours. Returns the previous object, if the object has changed.
+    pub fn absorb(&mut self, source: Source, object: &Value) -> Option<Option<Arc<Value>>> {
+        let trimmed = source.trim(object)?;
+        let watched = self.watched.get_mut(&source).filter(|watched| watched.refused.is_none())?;
+        let name = Name::of(object);
+        let before = watched.cache.get(&name).map(|seen| Arc::clone(&seen.object));
+        let is_told = before.as_deref() == Some(&trimmed);
+        let is_newer = watched.cache.absorb(name, Seen::new(trimmed, resource_version(object)));
+        (is_newer && !is_told).then_some(before)
+    }
+
+    /// Records that a watch failed. A kind that can't be listed at all is reported, and not waited for. Returns whether this
+    /// changed the recorded state.
+    pub fn refuse(&mut self, source: Source, failure: Failure) -> bool {
+        let watched = self.watched.entry(source).or_default();
+        let is_refusal = matches!(failure.class, Class::Forbidden | Class::NotFound);
+        let is_passing = matches!(failure.class, Class::Throttled | Class::Gone);
+        let counts = is_refusal || (!is_passing && !watched.cache.is_synced());
+        let before = watched.refused.as_ref().map(|before| before.class);
+        if !counts || before == Some(failure.class) {
+            return false;
+        }
+        watched.refused = Some(failure);
+        true
+    }
+
+    /// Returns the bridge that has precedence for the same index value, if it is not this one.
+    pub fn rival(&self, index: &Index, key: &Name) -> Option<&Name> {
+        let bridge = self.bridges.get(key)?;
+        let rivals = self.bridges.keys_by(index).filter(|rival| *rival != key);
+        let mut rivals = rivals.filter_map(|rival| Some((rival, self.bridges.get(rival)?)));
+        rivals.find(|(_, rival)| rival.is_older(bridge)).map(|(name, _)| name)
+    }
+}
