@@ -124,7 +124,7 @@ fn is_deployed(server: &ApiServer, greeting: &Value) -> bool {
 }
 
 fn the_finalizer_outlives_the_child(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, change)) = moment.by_process() else { return Ok(()) };
+    let Some((_, change)) = moment.entry.by_process() else { return Ok(()) };
     let is_held = |it: &&Arc<Value>| finalizer::is_held(it, FINALIZER);
     if change.new.as_ref().is_some_and(|it| is_held(&it)) {
         return Ok(());
