@@ -1,8 +1,8 @@
 //! The DPUService controller: it deploys every `DPUService`, which is a Helm chart, to every cluster of DPUs through Argo CD.
 //!
-//! This crate contains the decisions and the texts of the controller, and nothing else: its API types are in `lockstep-crds`, what
-//! other controllers could use is in `lockstep-engine`, and its simulation is in `lockstep-subjects`. It does no I/O and reads no
-//! clock.
+//! This crate contains the decisions and the texts of the controller, and nothing else: its API types are in `lockstep-crds`,
+//! what other controllers could use is in `lockstep-engine`, and its simulation is in `lockstep-subjects`. It does no I/O and
+//! reads no clock.
 //!
 //! ```text
 //!  DPUService ──▶ reconcile service ──▶ an Application for each cluster ──▶ (Argo CD deploys the chart)

@@ -243,7 +243,8 @@ impl Controller {
         self.outbox.woken.extend(told.into_iter().chain(read).map(Key::Cluster));
     }
 
-    /// Enqueues the keys that depend on a deleted Secret: its cluster, and the services, which need it or waited for its deletion.
+    /// Enqueues the keys that depend on a deleted Secret: its cluster, and the services, which need it or waited for its
+    /// deletion.
     fn secret_gone(&mut self, name: &Name, secret: &Secret) {
         self.wake_readers(name);
         self.store.irremovable.remove(name);

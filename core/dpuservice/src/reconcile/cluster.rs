@@ -8,8 +8,9 @@
 //! The Secret is shared by all services. Watches show Secrets by their metadata only. The Secret and the kubeconfig are read
 //! when the version of either differs from the one that was compared last. Their content is never stored.
 //!
-//! A Secret is deleted when its cluster or the last service is deleted. Its Applications are deleted first, and the project must
-//! no longer permit the cluster. Without the Secret, Argo CD abandons Applications and does not delete what they have deployed.
+//! A Secret is deleted when its cluster or the last service is deleted. Its Applications are deleted first, and the project
+//! must no longer permit the cluster. Without the Secret, Argo CD abandons Applications and does not delete what they have
+//! deployed.
 //!
 //! Source: "Reconcile the secrets for each cluster"; decisions on shared objects.
 
