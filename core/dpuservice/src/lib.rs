@@ -1,8 +1,8 @@
 //! The DPUService controller: it deploys every `DPUService`, which is a Helm chart, to every cluster of DPUs through Argo CD.
 //!
-//! This crate contains the decisions and the texts of the controller, and nothing else: its API types are in `lockstep-crds`, what
-//! other controllers could use is in `lockstep-engine`, and its simulation is in `lockstep-subjects`. It does no I/O and reads no
-//! clock.
+//! This crate contains the decisions and the texts of the controller, and nothing else: its API types are in `lockstep-crds`,
+//! what other controllers could use is in `lockstep-engine`, and its simulation is in `lockstep-subjects`. It does no I/O and
+//! reads no clock.
 //!
 //! ```text
 //!  DPUService ──▶ reconcile service ──▶ an Application for each cluster ──▶ (Argo CD deploys the chart)
@@ -12,75 +12,56 @@
 //!  all of them ──────────────────▶ reconcile project ──▶ the AppProject                    ─┘ all services
 //! ```
 //!
+//! No module knows one below it in this table:
+//!
 //! | what | where | source in the specification |
 //! | --- | --- | --- |
-//! | a service's Applications, the eight steps | [`service`] | "Controller flow" |
-//! | an Application: name, manifest | [`application`], [`values`] | "Reconcile the ArgoCD `Applications`" |
-//! | a sync that delays a change | [`outdated`] | |
-//! | a cluster's Secret | [`cluster`], [`kubeconfig`] | "Reconcile the secrets for each cluster" |
-//! | the AppProject | [`project`] | "Reconcile the ArgoCD `AppProject`" |
-//! | the status | [`status`], [`report`] | "Status", "Reconcile the status of the DPUService" |
-//! | deletion of a service; its orphans | [`service_delete`], [`orphans`] | "Reconcile deletion if needed" |
-//! | cached state, keys that each event enqueues | [`world`], [`source`], `watches` | "Failures" |
+//! | names and kinds; which of them are watched | [`names`], [`source`] | "Prerequisites" |
+//! | the typed reading of objects; the kubeconfig; Argo CD's report | [`model`] | "Status" |
+//! | cached state, results of earlier passes, syncs that delay a change | [`store`] | |
+//! | the server of an Application; the owner of a server | [`destination`], [`server_claims`] | |
+//! | what is written: Applications and values, the AppProject, Secrets | [`desired`] | "Reconcile the ArgoCD `Applications`" |
+//! | conditions, Argo CD's reports for each cluster | [`status`] | "Status", "Reconcile the status of the DPUService" |
+//! | the keys, and which of them a change enqueues | `key`, `enqueue`, `answers` | "Failures" |
+//! | a cluster's Secret | [`reconcile::cluster`] | "Reconcile the secrets for each cluster" |
+//! | the AppProject | [`reconcile::project`] | "Reconcile the ArgoCD `AppProject`" |
+//! | deletion of a service | [`reconcile::service_delete`] | "Reconcile deletion if needed" |
+//! | the orphans of a deleted service | [`reconcile::orphans`] | |
+//! | a service's Applications, the eight steps | [`reconcile::service`] | "Controller flow" |
+//! | watch events | `watches` | |
 //!
 //! The objects that services share are in Argo CD's namespace. An owner in another namespace would not be valid: the garbage
 //! collector would delete them. They carry labels instead, and the controller deletes them with the last service. A cluster
 //! that is down, or whose kubeconfig can't be used, does not delay the others.
 
-use std::time::Duration;
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_engine::action::Outcome;
-use lockstep_engine::backoff::Backoff;
-use lockstep_engine::conditions::Status;
-use lockstep_engine::driver::{Next, Reconcile, Verdict};
-use lockstep_engine::machine::Note;
-use lockstep_engine::object::{Name, ObjectRef};
-use lockstep_engine::operator::{self, Outbox};
-use lockstep_engine::recorder::{Occurrence, Severity};
+use lockstep_engine::driver::{Next, Reconcile};
+use lockstep_engine::object::ObjectRef;
+use lockstep_engine::operator;
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 
-pub mod application;
-pub mod cluster;
-pub mod kubeconfig;
+mod answers;
+pub mod desired;
+pub mod destination;
+mod enqueue;
+mod key;
+pub mod model;
 pub mod names;
-pub mod orphans;
-pub mod outdated;
-pub mod project;
+pub mod reconcile;
 mod recording;
-pub mod report;
-pub mod service;
-pub mod service_delete;
+pub mod server_claims;
 pub mod source;
+mod state;
 pub mod status;
-pub mod values;
+pub mod store;
 mod watches;
-pub mod world;
 
-use names::{condition, reason};
-use world::{World, service_ref};
+use reconcile::verdict::lagging;
+use reconcile::{cluster, project, service};
 
-/// The backoff of a failing key: a second, doubled up to five minutes.
-pub const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(5) };
-
-/// The reconcilers, in the order of their dependencies.
-const RECONCILERS: &[&str] = &["cluster", "project", "service"];
-
-fn lagging() -> Verdict {
-    Verdict::because("the cache lags behind the cluster")
-}
-
-/// The keys that the controller reconciles.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Key {
-    /// A DPUCluster. Its reconcile gives Argo CD access to it.
-    Cluster(Name),
-    /// The AppProject. Its reconcile ensures that it permits what has to be deployed.
-    Project,
-    /// A DPUService. Its reconcile deploys it to every cluster.
-    Service(Name),
-}
+pub use key::{BACKOFF, Key};
+pub use state::Controller;
 
 /// What a pass waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -96,98 +77,37 @@ pub enum Stage {
 /// The DPUService controller.
 pub type Operator = operator::Operator<Controller>;
 
-/// The decisions of the controller.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Controller {
-    world: World,
-    outbox: Outbox<Key>,
-}
-
 impl Reconcile for Controller {
     type Key = Key;
     type Stage = Stage;
 
     fn reconciler(key: &Key) -> &'static str {
-        match key {
-            Key::Cluster(_) => RECONCILERS[0],
-            Key::Project => RECONCILERS[1],
-            Key::Service(_) => RECONCILERS[2],
-        }
+        key.reconciler()
     }
 
     fn object(key: &Key) -> ObjectRef {
-        match key {
-            Key::Cluster(name) => name.object(&names::dpu_cluster()),
-            Key::Project => project::name().object(&names::project()),
-            Key::Service(name) => service_ref(name),
-        }
+        key.object()
     }
 
     fn begin(&mut self, key: &Key, now: Now) -> Next<Stage> {
         match key {
-            Key::Cluster(name) => self.begin_cluster(name, now),
-            Key::Project => self.begin_project(),
-            Key::Service(name) => self.begin_service(name, now),
+            Key::Cluster(name) => self.begin_cluster(name, now).map(Stage::Cluster),
+            Key::Project => self.begin_project().map(Stage::Project),
+            Key::Service(name) => self.begin_service(name, now).map(Stage::Service),
         }
     }
 
     fn resume(&mut self, key: &Key, stage: Stage, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
         match (key, stage) {
-            (Key::Cluster(name), Stage::Cluster(stage)) => self.resume_cluster(name, stage, outcomes, now),
-            (Key::Service(name), Stage::Service(stage)) => self.resume_service(name, stage, outcomes, now),
-            (_, Stage::Project(stage)) => self.resume_project(&stage, outcomes),
+            (Key::Cluster(name), Stage::Cluster(stage)) => {
+                self.resume_cluster(name, stage, outcomes, now).map(Stage::Cluster)
+            }
+            (Key::Service(name), Stage::Service(stage)) => {
+                self.resume_service(name, stage, outcomes, now).map(Stage::Service)
+            }
+            (_, Stage::Project(stage)) => self.resume_project(&stage, outcomes).map(Stage::Project),
             // A key never waits for a stage of another reconciler.
             _ => Next::Done(lagging()),
         }
     }
 }
-
-impl Controller {
-    /// Reports a written status in the log and as Events.
-    fn announce(&mut self, key: &Name, changed: &[Condition], now: Now) {
-        for condition in changed {
-            self.outbox.notes.push(Note::ConditionChanged {
-                object: service_ref(key),
-                condition: condition.type_.clone(),
-                status: condition.status.clone(),
-                reason: condition.reason.clone(),
-                message: condition.message.clone(),
-                warning: !is_good(condition) && !UNDER_WAY.contains(&condition.reason.as_str()),
-            });
-            // Ready repeats the other conditions, except if nothing can be decided: that has one cause for all of them. Work
-            // in progress is not reported.
-            let is_summary = condition.type_ == condition::READY;
-            let is_unknown = condition.status == Status::Unknown.as_str();
-            let is_news = is_summary == is_unknown && condition.reason != reason::PENDING;
-            if is_news {
-                self.tell(key, condition, now);
-            }
-        }
-    }
-
-    fn tell(&mut self, key: &Name, changed: &Condition, now: Now) {
-        let Some(service) = self.world.services.get(key) else { return };
-        let is_good = is_good(changed);
-        let occurrence = Occurrence {
-            regarding: service_ref(key),
-            uid: service.uid.clone(),
-            severity: if is_good { Severity::Normal } else { Severity::Warning },
-            reason: if is_good {
-                changed.type_.clone()
-            } else {
-                format!("{}{}", changed.type_, changed.reason)
-            },
-            action: "Reconcile",
-            note: changed.message.clone(),
-        };
-        self.outbox.record(occurrence, now);
-    }
-}
-
-/// Returns whether a condition has its normal status.
-fn is_good(condition: &Condition) -> bool {
-    condition.status == Status::True.as_str() && condition.reason == reason::SUCCESS
-}
-
-/// Reasons for work in progress.
-const UNDER_WAY: [&str; 2] = [reason::PENDING, reason::AWAITING_DELETION];

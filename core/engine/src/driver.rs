@@ -28,6 +28,16 @@ pub enum Next<S> {
     Done(Verdict),
 }
 
+impl<S> Next<S> {
+    /// Replaces the stage by the one of a caller.
+    pub fn map<T>(self, stage: impl FnOnce(S) -> T) -> Next<T> {
+        match self {
+            Self::Await(actions, inner) => Next::Await(actions, stage(inner)),
+            Self::Done(verdict) => Next::Done(verdict),
+        }
+    }
+}
+
 /// The result of a pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use lockstep_crds::dpuservice::DPUServiceSpec;
-use lockstep_dpuservice::application::{App, manifest};
-use lockstep_dpuservice::kubeconfig::{self, KEYS};
+use lockstep_dpuservice::Operator;
+use lockstep_dpuservice::desired::application::manifest;
+use lockstep_dpuservice::desired::values::values;
+use lockstep_dpuservice::model::application::App;
+use lockstep_dpuservice::model::kubeconfig::{self, KEYS};
+use lockstep_dpuservice::model::report::Report;
+use lockstep_dpuservice::model::service::service_ref;
 use lockstep_dpuservice::names::{self, ARGO_NAMESPACE};
-use lockstep_dpuservice::report::Report;
-use lockstep_dpuservice::values::values;
-use lockstep_dpuservice::{Operator, world};
 use lockstep_engine::action::Action;
 use lockstep_engine::machine::Step;
 use lockstep_engine::object::{Name, ObjectRef, metadata};
@@ -182,7 +184,7 @@ fn operate(document: &Value) {
 fn world(document: &Value) -> World {
     let mut world = World::new(Vec::new());
     for service in objects(document, "service") {
-        world.put(&world::service_ref(&service_name(&service)), service);
+        world.put(&service_ref(&service_name(&service)), service);
     }
     for cluster in objects(document, "cluster") {
         world.put(&named(&names::dpu_cluster(), &cluster), cluster);

@@ -1,0 +1,82 @@
+//! A DPUCluster of DPF.
+
+use lockstep_engine::cache::Cached;
+use lockstep_engine::object::{Name, is_deleting, metadata, resource_version, text};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A cluster of DPUs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// Its uid.
+    pub uid: String,
+    /// When it was created, in the API's time format.
+    pub created: String,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The Secret of its kubeconfig.
+    pub kubeconfig: Option<Name>,
+    /// Its phase, as DPF reports it.
+    pub phase: String,
+    /// Why it is not ready, as DPF reports it.
+    pub message: String,
+    /// The time since which it is not ready, in the API's time format; at the latest its creation.
+    pub unready_since: String,
+    version: u64,
+    name: String,
+}
+
+impl Cluster {
+    /// Parses a cluster.
+    pub fn read(object: &Value) -> Self {
+        let conditions = || object["status"]["conditions"].as_array().into_iter().flatten();
+        let mut unmet = conditions().filter(|condition| condition["status"] == "False");
+        let message = unmet.find_map(|condition| text(condition, "/message"));
+        let mut unready = conditions().filter(|it| it["type"] == "Ready" && it["status"] != "True");
+        let since = unready.find_map(|condition| text(condition, "/lastTransitionTime"));
+        let (secret, created) = (text(object, "/spec/kubeconfig"), metadata(object, "creationTimestamp"));
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            created: created.to_owned(),
+            unready_since: since.unwrap_or(created).to_owned(),
+            deleting: is_deleting(object),
+            kubeconfig: secret.map(|secret| Name::new(metadata(object, "namespace"), secret)),
+            phase: text(object, "/status/phase").unwrap_or("Pending").to_owned(),
+            message: message.unwrap_or_default().to_owned(),
+            version: resource_version(object),
+            name: metadata(object, "name").to_owned(),
+        }
+    }
+
+    /// Returns whether DPF reports it as ready. Argo CD's report about a cluster that is not ready may be stale.
+    pub fn is_ready(&self) -> bool {
+        self.phase == "Ready"
+    }
+
+    /// Returns whether both have the same relevant fields.
+    pub fn is_same(&self, other: &Self) -> bool {
+        *self == Self { version: self.version, ..other.clone() }
+    }
+}
+
+/// The index values by which DPUClusters are found.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClusterIndex {
+    /// The Secret of their kubeconfig.
+    Kubeconfig(Name),
+    /// Their name, in any namespace.
+    Named(String),
+}
+
+impl Cached for Cluster {
+    type Index = ClusterIndex;
+
+    fn resource_version(&self) -> u64 {
+        self.version
+    }
+
+    fn indexes(&self) -> Vec<ClusterIndex> {
+        let kubeconfig = self.kubeconfig.iter().cloned().map(ClusterIndex::Kubeconfig);
+        kubeconfig.chain([ClusterIndex::Named(self.name.clone())]).collect()
+    }
+}

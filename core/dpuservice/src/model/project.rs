@@ -1,0 +1,93 @@
+//! The AppProject of Argo CD, and the servers that it permits.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lockstep_engine::cache::Cached;
+use lockstep_engine::object::{Name, is_deleting, label, metadata, resource_version};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::names::{ARGO_NAMESPACE, MANAGED_BY, MANAGER, PROJECT};
+
+/// Returns the AppProject's name.
+pub fn name() -> Name {
+    Name::new(ARGO_NAMESPACE, PROJECT)
+}
+
+/// The AppProject.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Project {
+    /// Its uid.
+    pub uid: String,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Whether it is ours.
+    pub is_ours: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// Its spec.
+    pub spec: Arc<Value>,
+    /// The servers that it permits.
+    pub servers: BTreeSet<String>,
+    version: u64,
+}
+
+impl Project {
+    /// Parses a project.
+    pub fn read(object: &Value) -> Self {
+        let finalizers = object["metadata"]["finalizers"].clone();
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            deleting: is_deleting(object),
+            is_ours: label(object, MANAGED_BY) == Some(MANAGER),
+            finalizers: serde_json::from_value(finalizers).unwrap_or_default(),
+            servers: servers_of(&object["spec"]),
+            spec: Arc::new(object["spec"].clone()),
+            version: resource_version(object),
+        }
+    }
+
+    /// Returns whether both have the same relevant fields.
+    pub fn is_same(&self, other: &Self) -> bool {
+        *self == Self { version: self.version, ..other.clone() }
+    }
+}
+
+impl Cached for Project {
+    type Index = ();
+
+    fn resource_version(&self) -> u64 {
+        self.version
+    }
+
+    fn indexes(&self) -> Vec<()> {
+        Vec::new()
+    }
+}
+
+/// Returns the servers that a project's spec permits.
+pub fn servers_of(spec: &Value) -> BTreeSet<String> {
+    let destinations = spec["destinations"].as_array().into_iter().flatten();
+    destinations.filter_map(|destination| Some(literal(destination["server"].as_str()?))).collect()
+}
+
+/// Characters that are special in Argo CD's patterns, such as the brackets around an IPv6 address.
+const PATTERN: [char; 8] = ['*', '?', '[', ']', '{', '}', '\\', '!'];
+
+/// Returns the pattern that matches exactly this text.
+pub fn pattern(text: &str) -> String {
+    let escaped =
+        text.chars().flat_map(|letter| PATTERN.contains(&letter).then_some('\\').into_iter().chain([letter]));
+    escaped.collect()
+}
+
+/// Returns the text that a pattern matches, if it matches exactly one.
+fn literal(pattern: &str) -> String {
+    let mut letters = pattern.chars();
+    let mut text = String::new();
+    while let Some(letter) = letters.next() {
+        text.push(if letter == '\\' { letters.next().unwrap_or(letter) } else { letter });
+    }
+    text
+}

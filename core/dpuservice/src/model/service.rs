@@ -1,0 +1,71 @@
+//! A DPUService.
+
+use std::sync::Arc;
+
+use lockstep_crds::dpuservice::{DPUServiceSpec, DPUServiceStatus};
+use lockstep_engine::cache::Cached;
+use lockstep_engine::finalizer;
+use lockstep_engine::object::{self, Name, ObjectRef, generation, is_deleting, metadata, resource_version};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::names::{self, FINALIZER};
+
+/// A service.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Service {
+    /// Its uid.
+    pub uid: String,
+    /// Its generation.
+    pub generation: i64,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its spec, or why that can't be parsed.
+    pub spec: Result<DPUServiceSpec, String>,
+    /// Its status as last seen.
+    pub status: DPUServiceStatus,
+    /// Its metadata.
+    pub metadata: Arc<Value>,
+}
+
+impl Service {
+    /// Parses a service.
+    pub fn read(object: &Value) -> Self {
+        let mut trimmed = object["metadata"].clone();
+        if let Some(trimmed) = trimmed.as_object_mut() {
+            trimmed.remove("managedFields");
+        }
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            generation: generation(object),
+            deleting: is_deleting(object),
+            spec: object::read(object, "spec"),
+            status: object::read(object, "status").unwrap_or_default(),
+            metadata: Arc::new(serde_json::json!({ "metadata": trimmed })),
+        }
+    }
+
+    /// Returns whether it differs at most in its status. The controller's own status write must not enqueue the service.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.uid, self.generation, self.deleting) == (&other.uid, other.generation, other.deleting)
+            && finalizer::is_held(&self.metadata, FINALIZER) == finalizer::is_held(&other.metadata, FINALIZER)
+    }
+}
+
+impl Cached for Service {
+    /// Whether it is being deleted.
+    type Index = bool;
+
+    fn resource_version(&self) -> u64 {
+        resource_version(&self.metadata)
+    }
+
+    fn indexes(&self) -> Vec<bool> {
+        vec![self.deleting]
+    }
+}
+
+/// Returns the reference of the service itself.
+pub fn service_ref(name: &Name) -> ObjectRef {
+    name.object(&names::service())
+}

@@ -1,0 +1,320 @@
+//! The reconcile of a cluster: it writes the Secret that gives Argo CD access to the cluster, from the cluster's kubeconfig.
+//!
+//! ```text
+//!  begin ─┬─ services stay, and the cluster, or Applications exist ──▶ Reading ─▶ Writing ─▶ Following
+//!         └─ the cluster or the last service is deleted ──▶ Surveying ─▶ Removing
+//! ```
+//!
+//! The Secret is shared by all services. Watches show Secrets by their metadata only. The Secret and the kubeconfig are read
+//! when the version of either differs from the one that was compared last. Their content is never stored.
+//!
+//! A Secret is deleted when its cluster or the last service is deleted. Its Applications are deleted first, and the project
+//! must no longer permit the cluster. Without the Secret, Argo CD abandons Applications and does not delete what they have
+//! deployed.
+//!
+//! Source: "Reconcile the secrets for each cluster"; decisions on shared objects.
+
+use std::sync::Arc;
+
+use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_engine::driver::{Next, Verdict};
+use lockstep_engine::object::Name;
+use lockstep_engine::time::Now;
+use lockstep_engine::write::create_or_apply;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::cluster_delete;
+use super::verdict::lagging;
+use crate::desired::cluster_secret::{is_applied, manifest, secret_name};
+use crate::destination::is_prepared;
+use crate::key::Key;
+use crate::model::application::{App, Index, application_ref};
+use crate::model::cluster::Cluster;
+use crate::model::kubeconfig;
+use crate::model::secret::Secret;
+use crate::names;
+use crate::server_claims::{has_unresolved_older, older_claimant};
+use crate::state::Controller;
+use crate::store::cluster_access::{Claim, Found, Problem};
+
+/// What the reconcile of a cluster waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Stage {
+    /// The kubeconfig is being read, and the Secret, if it exists.
+    Reading,
+    /// The Secret is being written, and this is the result if that succeeds.
+    Writing(Box<Found>),
+    /// Terminating Applications are being moved to the cluster's server.
+    Following,
+    /// The remaining Applications are being listed.
+    Surveying,
+    /// The Secrets of these names and versions are being deleted.
+    Removing(Vec<(Name, u64)>),
+}
+
+impl From<cluster_delete::Stage> for Stage {
+    fn from(stage: cluster_delete::Stage) -> Self {
+        match stage {
+            cluster_delete::Stage::Surveying => Self::Surveying,
+            cluster_delete::Stage::Removing(removed) => Self::Removing(removed),
+        }
+    }
+}
+
+impl Controller {
+    pub(crate) fn begin_cluster(&mut self, key: &Name, now: Now) -> Next<Stage> {
+        let is_wanted = self.store.is_wanted();
+        // While a kind can't be watched, nothing can be decided.
+        if is_wanted && self.store.unwatchable_kind().is_some() {
+            return Next::Done(Verdict::Converged);
+        }
+        // Argo CD needs access as long as there is anything to remove.
+        let index = Index::Cluster(key.clone());
+        let is_used = self.store.applications.keys_by(&index).next().is_some();
+        let existing = self.store.clusters.get(key).filter(|_| !self.store.is_gone(key)).cloned();
+        match existing {
+            Some(cluster) if is_used || (is_wanted && !cluster.deleting) => {
+                self.reconcile_secret(key, &cluster)
+            }
+            _ => self.leave(key, now).map(Stage::from),
+        }
+    }
+
+    pub(crate) fn resume_cluster(
+        &mut self,
+        key: &Name,
+        stage: Stage,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<Stage> {
+        match stage {
+            Stage::Reading => self.cluster_read(key, outcomes),
+            Stage::Writing(found) => self.secret_written(key, *found, outcomes),
+            Stage::Following => self.followed(outcomes),
+            Stage::Surveying => self.applications_surveyed(key, outcomes, now).map(Stage::from),
+            Stage::Removing(removed) => Next::Done(self.secret_removed(key, &removed, outcomes)),
+        }
+    }
+
+    fn reconcile_secret(&mut self, key: &Name, cluster: &Cluster) -> Next<Stage> {
+        self.store.stuck.remove(key);
+        let Some(kubeconfig) = &cluster.kubeconfig else {
+            return self.complain(key, "it has no kubeconfig (spec.kubeconfig is empty)".to_owned());
+        };
+        let Some(source) = self.store.secrets.get(kubeconfig) else {
+            return self.complain(key, format!("the Secret {kubeconfig} of its kubeconfig does not exist"));
+        };
+        let existing = self.store.argo_secret(key);
+        let versions = Some((source.marker(), existing.map(|(_, secret)| secret.marker())));
+        let found =
+            self.store.found.get(key).filter(|found| found.uid == cluster.uid && found.compared == versions);
+        if let Some(found) = found {
+            let rival = found.server.as_ref().and_then(|server| older_claimant(&self.store, key, server));
+            if rival == found.rival && (existing.is_some() || found.trouble.is_some()) {
+                return self.follow(key);
+            }
+        }
+        let reads = [Some(kubeconfig), existing.map(|(name, _)| name)].into_iter().flatten();
+        let reads =
+            reads.map(|name| Action::Get { target: name.object(&names::secret()), metadata_only: false });
+        Next::Await(reads.collect(), Stage::Reading)
+    }
+
+    fn cluster_read(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Next<Stage> {
+        let Some(cluster) = self.store.clusters.get(key).cloned() else { return Next::Done(lagging()) };
+        let mut outcomes = outcomes.into_iter();
+        let source = match outcomes.next() {
+            Some(Ok(Success::Object(source))) => source,
+            Some(Err(failure)) => return self.fail(key, "its kubeconfig can't be read", &failure),
+            _ => return Next::Done(lagging()),
+        };
+        let existing = match outcomes.next() {
+            Some(Ok(Success::Object(existing))) => Some(existing),
+            // It was deleted in between; that event enqueues this key.
+            Some(Err(failure)) if failure.class == Class::NotFound => return Next::Done(lagging()),
+            Some(Err(failure)) => {
+                return self.fail(key, "its Secret in Argo CD's namespace can't be read", &failure);
+            }
+            _ => None,
+        };
+        for object in [Some(&source), existing.as_ref()].into_iter().flatten() {
+            self.absorb_secret(object);
+        }
+        let Some(kubeconfig) = cluster.kubeconfig.filter(|kubeconfig| *kubeconfig == Name::of(&source))
+        else {
+            return Next::Done(lagging());
+        };
+        // Another leader has created it in between. Without this check it would count as another owner's Secret, and a second
+        // one would be created under another name.
+        if existing.is_none() && self.store.argo_secret(key).is_some() {
+            return Next::Done(lagging());
+        }
+        let copy = existing.as_ref().map(|existing| Secret::read(existing));
+        // It was ours when the watch showed it, and no longer is.
+        if copy.as_ref().is_some_and(|copy| copy.cluster.as_ref() != Some(key)) {
+            return Next::Done(lagging());
+        }
+        let compared = (Secret::read(&source).marker(), copy.as_ref().map(Secret::marker));
+        let found = Found { compared: Some(compared), failing: false, ..self.known(key) };
+        let connection = match kubeconfig::of_secret(&source) {
+            Ok(connection) => connection,
+            Err(complaint) => {
+                let trouble =
+                    Some(Problem::lasting(format!("Secret {kubeconfig} can't be used: {complaint}")));
+                return self.find(key, &Found { trouble, ..found.unclaimed() });
+            }
+        };
+        let server = &connection.server;
+        if let Some(rival) = older_claimant(&self.store, key, server) {
+            let trouble = Some(Problem::lasting(rival.words(server)));
+            return self
+                .find(key, &Found { server: Some(server.clone()), rival: Some(rival), trouble, ..found });
+        }
+        let found = Found { server: Some(server.clone()), rival: None, trouble: None, ..found };
+        // An older cluster that has not been reconciled yet may have the same server. Its reconcile enqueues this key.
+        if existing.is_none() && has_unresolved_older(&self.store, key) {
+            return Next::Done(Verdict::Converged);
+        }
+        let name = match &existing {
+            Some(existing) => Name::of(existing),
+            None => secret_name(&self.store, key),
+        };
+        let mut manifest = manifest(key, &name, &connection);
+        if existing.as_ref().is_some_and(|existing| is_applied(existing, &manifest)) {
+            return self.find(key, &found);
+        }
+        // Another client may take it over in between. Then it must not be changed.
+        if let Some(copy) = &copy {
+            manifest["metadata"]["resourceVersion"] = json!(copy.version.to_string());
+        }
+        let seen = copy.as_ref().map(|copy| &*copy.uid);
+        let write = create_or_apply(name.object(&names::secret()), manifest, seen);
+        // Other clusters are reconciled while this waits for the answer.
+        let claim = Claim { uid: found.uid.clone(), server: connection.server };
+        self.store.claims.insert(key.clone(), claim);
+        Next::Await(vec![write], Stage::Writing(Box::new(found)))
+    }
+
+    fn secret_written(&mut self, key: &Name, found: Found, outcomes: Vec<Outcome>) -> Next<Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                let compared =
+                    found.compared.map(|(source, _)| (source, Some(Secret::read(&object).marker())));
+                self.absorb_secret(&object);
+                let _ = self.find(key, &Found { compared, ..found });
+                self.follow(key)
+            }
+            Some(Err(failure)) => {
+                self.fail(key, "its Secret in Argo CD's namespace can't be written", &failure)
+            }
+            _ => Next::Done(lagging()),
+        }
+    }
+
+    /// Moves terminating Applications to the new server of their cluster, as is done with other Applications. At the old
+    /// server Argo CD would abandon them, and not delete what they have deployed.
+    fn follow(&mut self, key: &Name) -> Next<Stage> {
+        let store = &self.store;
+        let Some(server) = store.server(key).filter(|server| is_prepared(store, key, server)) else {
+            return Next::Done(Verdict::Converged);
+        };
+        let patches: Vec<Action> = store
+            .on_stale_server(&Index::Cluster(key.clone()))
+            .map(|(name, app)| {
+                let spec = json!({ "destination": { "server": server } });
+                let patch = Arc::new(json!({ "metadata": { "uid": app.uid }, "spec": spec }));
+                Action::Patch { target: application_ref(name), subresource: None, patch }
+            })
+            .collect();
+        if patches.is_empty() {
+            return Next::Done(Verdict::Converged);
+        }
+        Next::Await(patches, Stage::Following)
+    }
+
+    fn followed(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
+        let mut failed = None;
+        for outcome in outcomes {
+            match outcome {
+                Ok(Success::Object(object)) => {
+                    self.absorb_application(&Name::of(&object), App::read(&object));
+                }
+                // It is gone.
+                Err(failure) if failure.class == Class::NotFound => {}
+                Err(failure) => failed = Some(failure),
+                Ok(_) => {}
+            }
+        }
+        match failed {
+            Some(failure) => {
+                Next::Done(Verdict::retry("moving an Application that is being removed", &failure))
+            }
+            None => Next::Done(Verdict::Converged),
+        }
+    }
+
+    /// Returns the stored result of a cluster. Another cluster of the same name starts from an empty one.
+    fn known(&self, key: &Name) -> Found {
+        let uid = self.store.clusters.get(key).map(|cluster| cluster.uid.clone()).unwrap_or_default();
+        let known = self.store.found.get(key).filter(|found| found.uid == uid).cloned();
+        known.unwrap_or(Found {
+            uid,
+            server: None,
+            rival: None,
+            trouble: None,
+            failing: false,
+            compared: None,
+        })
+    }
+
+    /// Records a problem that people have to fix.
+    fn complain(&mut self, key: &Name, complaint: String) -> Next<Stage> {
+        let trouble = Some(Problem::lasting(complaint));
+        let found = Found { trouble, failing: false, compared: None, ..self.known(key).unclaimed() };
+        self.find(key, &found)
+    }
+
+    /// Records a failure that is retried. A failure that may be temporary is reported if the next attempt fails too, or if
+    /// nothing is known about the cluster.
+    fn fail(&mut self, key: &Name, what: &str, failure: &Failure) -> Next<Stage> {
+        let known = self.known(key);
+        let is_unknown = self.store.found.get(key).is_none_or(|found| found.uid != known.uid);
+        let trouble = if is_unknown || known.failing || !failure.passes() {
+            let words = format!("{what} ({})", failure.message);
+            Some(Problem { words, passes: failure.passes() })
+        } else {
+            known.trouble.clone()
+        };
+        // A claim stays: the request may have taken effect.
+        self.learn(key, &Found { trouble, failing: true, compared: None, ..known });
+        Next::Done(Verdict::retry(what, failure))
+    }
+
+    /// Records the result. No request is in flight any more.
+    fn find(&mut self, key: &Name, found: &Found) -> Next<Stage> {
+        if let Some(claim) = self.store.claims.remove(key) {
+            self.wake_sharers(key, Some(&claim.server));
+        }
+        self.learn(key, found);
+        Next::Done(Verdict::Converged)
+    }
+
+    /// Stores the result, and enqueues the keys that depend on it.
+    fn learn(&mut self, key: &Name, found: &Found) {
+        let before = self.store.found.insert(key.clone(), found.clone());
+        if before.as_ref().is_none_or(|before| before.uid != found.uid) {
+            self.wake_eldest_unresolved();
+        }
+        let told = |found: &Found| (found.uid.clone(), found.trouble.clone(), found.used_server());
+        if before.as_ref().map(told) != Some(told(found)) {
+            self.wake_services();
+            self.outbox.woken.push(Key::Project);
+        }
+        let place = |found: &Found| (found.server.clone(), found.rival.is_some());
+        if before.as_ref().map(place) != Some(place(found)) {
+            self.wake_sharers(key, before.as_ref().and_then(|before| before.server.as_deref()));
+            self.wake_sharers(key, found.server.as_deref());
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The deletion of a cluster's Secret, when its cluster or the last service is deleted. It follows the deletion of the
+//! Applications, and waits until the project no longer permits the cluster.
+
+use std::time::Duration;
+
+use lockstep_engine::action::{Action, Class, Outcome, Success};
+use lockstep_engine::driver::{Next, Verdict};
+use lockstep_engine::object::{Name, is_deleting};
+use lockstep_engine::time::Now;
+
+use super::survey::{selector, survey, surveyed};
+use super::verdict::lagging;
+use crate::desired::project::has_settled;
+use crate::key::Key;
+use crate::model::application::Index;
+use crate::model::secret::SecretIndex;
+use crate::names::{self, CLUSTER_NAME, CLUSTER_NAMESPACE};
+use crate::state::Controller;
+use crate::store::GIVES_UP_AFTER;
+
+/// The interval at which Applications are listed again that no watch has shown.
+const RECHECK: Duration = Duration::from_secs(10);
+
+/// What a deletion waits for.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// The remaining Applications are being listed.
+    Surveying,
+    /// The Secrets of these names and versions are being deleted.
+    Removing(Vec<(Name, u64)>),
+}
+
+impl Controller {
+    pub(super) fn leave(&mut self, key: &Name, now: Now) -> Next<Stage> {
+        if self.store.stays(key).is_none() {
+            let claimed = self.store.claims.remove(key).map(|claim| claim.server);
+            let found = self.store.found.remove(key);
+            if claimed.is_some() || found.is_some() {
+                self.outbox.woken.push(Key::Project);
+            }
+            for server in [claimed, found.and_then(|found| found.server)] {
+                self.wake_sharers(key, server.as_deref());
+            }
+        }
+        if self.store.argo_secret(key).is_none() {
+            self.store.stuck.remove(key);
+            return Next::Done(Verdict::Converged);
+        }
+        if let Some(wait) = self.awaits_applications(key, now) {
+            return Next::Done(wait);
+        }
+        // The deletion or the change of the project enqueues this key. If Argo CD is made to abandon Applications, there is
+        // no need to wait for the project.
+        if !self.store.stuck.contains_key(key) && !has_settled(&self.store) {
+            self.outbox.woken.push(Key::Project);
+            return Next::Done(Verdict::Converged);
+        }
+        let left = survey(selector([CLUSTER_NAMESPACE, CLUSTER_NAME], key));
+        // Before the deployed objects are abandoned, the server is queried whether the DPUCluster is really gone.
+        let asked = self
+            .store
+            .stuck
+            .contains_key(key)
+            .then(|| Action::Get { target: key.object(&names::dpu_cluster()), metadata_only: true });
+        Next::Await([Some(left), asked].into_iter().flatten().collect(), Stage::Surveying)
+    }
+
+    /// Waits for the Applications to be removed. Only if their cluster is gone, the wait is limited: what they have deployed
+    /// is lost with the cluster.
+    fn awaits_applications(&mut self, key: &Name, now: Now) -> Option<Verdict> {
+        let index = Index::Cluster(key.clone());
+        let apps: Vec<bool> = self
+            .store
+            .applications
+            .keys_by(&index)
+            .filter_map(|name| Some(self.store.applications.get(name)?.deleting))
+            .collect();
+        if apps.is_empty() {
+            self.store.stuck.remove(key);
+            return None;
+        }
+        if !self.store.is_gone(key) || apps.contains(&false) {
+            self.store.stuck.remove(key);
+            return Some(Verdict::Converged);
+        }
+        let since = *self.store.stuck.entry(key.clone()).or_insert(now.monotonic);
+        let left = GIVES_UP_AFTER.saturating_sub(now.monotonic.since(since));
+        (!left.is_zero()).then_some(Verdict::Requeue(left))
+    }
+
+    pub(super) fn applications_surveyed(
+        &mut self,
+        key: &Name,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<Stage> {
+        let mut outcomes = outcomes.into_iter();
+        let found = match surveyed(outcomes.next()) {
+            Ok(found) => found,
+            Err(Some(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
+            Err(None) => return Next::Done(lagging()),
+        };
+        match outcomes.next() {
+            Some(Ok(_)) => return Next::Done(lagging()),
+            Some(Err(failure)) if failure.class != Class::NotFound => {
+                return Next::Done(Verdict::retry("reading the DPUCluster", &failure));
+            }
+            _ => {}
+        }
+        // The state may have changed in the meantime.
+        if self.store.is_wanted() && self.store.stays(key).is_some() {
+            return Next::Done(lagging());
+        }
+        let is_given_up = self.store.stuck.contains_key(key) && self.awaits_applications(key, now).is_none();
+        let mut left = found.into_iter().filter(|(_, app)| app.cluster == *key);
+        if left.any(|(_, app)| !(app.deleting && is_given_up)) {
+            return Next::Done(Verdict::Requeue(RECHECK));
+        }
+        let secrets = self
+            .store
+            .secrets
+            .keys_by(&SecretIndex::Cluster(key.clone()))
+            .filter_map(|name| Some((name, self.store.secrets.get(name)?)));
+        let (removed, deletes) = secrets
+            .filter(|(_, secret)| !secret.deleting)
+            .map(|(name, secret)| {
+                let delete = Action::Delete {
+                    target: name.object(&names::secret()),
+                    uid: secret.uid.clone(),
+                    resource_version: Some(secret.version.to_string()),
+                };
+                ((name.clone(), secret.version), delete)
+            })
+            .unzip();
+        Next::Await(deletes, Stage::Removing(removed))
+    }
+
+    pub(super) fn secret_removed(
+        &mut self,
+        key: &Name,
+        removed: &[(Name, u64)],
+        outcomes: Vec<Outcome>,
+    ) -> Verdict {
+        let mut failed = None;
+        for ((name, version), outcome) in removed.iter().zip(outcomes) {
+            let told = outcome.as_ref().err().map(|failure| failure.message.as_str());
+            self.tell_leaving(name, told);
+            match outcome {
+                Ok(Success::Object(object)) if is_deleting(&object) => {
+                    self.absorb_secret(&object);
+                }
+                Ok(_) => {
+                    let server = self.store.secrets.get(name).and_then(|secret| secret.server.clone());
+                    self.store.secrets.removed(name.clone(), *version);
+                    self.wake_sharers(key, server.as_deref());
+                    self.wake_leaving_services();
+                }
+                // This includes NotFound: it existed a moment ago. The watch shows when it is gone.
+                Err(failure) => failed = Some(failure),
+            }
+        }
+        match failed {
+            Some(failure) => Verdict::retry("removing a cluster's Secret", &failure),
+            None => Verdict::Converged,
+        }
+    }
+}

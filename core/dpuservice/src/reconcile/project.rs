@@ -1,0 +1,167 @@
+//! The reconcile of the AppProject: it permits what has to be deployed, and nothing else.
+//!
+//! ```text
+//!  begin ─┬─ services stay, or Applications ──▶ Writing
+//!         └─ neither ──▶ Surveying ─▶ Removing
+//! ```
+//!
+//! All services share it. A server stays permitted as long as an Application deploys to it, because Argo CD does not delete
+//! objects on servers that are not permitted. Nothing waits for the end of the project's deletion: Argo CD, which removes its
+//! finalizer, may not be running.
+//!
+//! Source: "Reconcile the ArgoCD `AppProject`".
+
+use lockstep_engine::action::{Action, Failure, Outcome, Success};
+use lockstep_engine::cache::Cached as _;
+use lockstep_engine::driver::{Next, Verdict};
+use lockstep_engine::object::is_deleting;
+use lockstep_engine::write::create_or_apply;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::survey::{survey, surveyed};
+use super::verdict::lagging;
+use crate::desired::project::{is_applied, manifest, servers};
+use crate::model::project::{Project, name};
+use crate::names::{self, SERVICE_NAME};
+use crate::state::Controller;
+
+/// What the reconcile of the project waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Stage {
+    /// The project is being written.
+    Writing,
+    /// All Applications are being listed.
+    Surveying,
+    /// The project is being removed.
+    Removing,
+}
+
+impl Controller {
+    pub(crate) fn begin_project(&mut self) -> Next<Stage> {
+        if self.store.is_wanted() && self.store.unwatchable_kind().is_some() {
+            return Next::Done(Verdict::Converged);
+        }
+        let project = self.store.project().cloned();
+        if !self.store.is_wanted() && self.store.applications.iter().next().is_none() {
+            let Some(_) = project.filter(|project| project.is_ours && !project.deleting) else {
+                return Next::Done(Verdict::Converged);
+            };
+            return Next::Await(vec![survey(SERVICE_NAME.to_owned())], Stage::Surveying);
+        }
+        if project.as_ref().is_some_and(|project| !project.is_ours) {
+            self.tell_project(None);
+            return Next::Done(Verdict::Converged);
+        }
+        let is_wanted = self.store.is_wanted();
+        if is_wanted && !self.store.is_judged() {
+            return Next::Done(Verdict::Converged);
+        }
+        let mut servers = servers(&self.store);
+        // Before the whole project is deleted, no server is removed from it. Without the project, though, Argo CD could not
+        // remove anything.
+        if let Some(project) = project.as_ref().filter(|_| !is_wanted) {
+            if servers.is_subset(&project.servers) {
+                return Next::Done(Verdict::Converged);
+            }
+            servers.extend(project.servers.iter().cloned());
+        }
+        let mut manifest = manifest(&servers);
+        if let Some(project) = project.as_ref().filter(|project| project.deleting) {
+            manifest["metadata"]["finalizers"] = json!(project.finalizers);
+        }
+        if project.as_ref().is_some_and(|project| is_applied(project, &manifest)) {
+            self.tell_project(None);
+            self.wake_leaving_clusters();
+            return Next::Done(Verdict::Converged);
+        }
+        // Another client may take it over in between. Then it must not be changed.
+        if let Some(project) = &project {
+            manifest["metadata"]["resourceVersion"] = json!(project.resource_version().to_string());
+        }
+        let seen = project.as_ref().map(|project| project.uid.as_str());
+        Next::Await(vec![create_or_apply(name().object(&names::project()), manifest, seen)], Stage::Writing)
+    }
+
+    pub(crate) fn resume_project(&mut self, stage: &Stage, outcomes: Vec<Outcome>) -> Next<Stage> {
+        match stage {
+            Stage::Writing => self.project_written(outcomes),
+            Stage::Surveying => self.project_surveyed(outcomes),
+            Stage::Removing => self.project_removed(outcomes),
+        }
+    }
+
+    fn project_written(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
+        let failure = match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                self.store.projects.absorb(name(), Project::read(&object));
+                // It does not enqueue itself: if the server changed what was written, it would be written without end.
+                self.wake_by_project();
+                None
+            }
+            Some(Err(failure)) => Some(failure),
+            _ => return Next::Done(lagging()),
+        };
+        if failure.as_ref().is_none_or(|failure| !failure.passes()) {
+            self.tell_project(failure.as_ref());
+        }
+        match failure {
+            Some(failure) => Next::Done(Verdict::retry("writing the AppProject", &failure)),
+            None => Next::Done(Verdict::Converged),
+        }
+    }
+
+    /// Records why the project could not be written, or that it could.
+    fn tell_project(&mut self, failure: Option<&Failure>) {
+        let told = |failure: &Failure| (failure.class, failure.message.clone());
+        if self.store.project_failure.as_ref().map(told) != failure.map(told) {
+            self.store.project_failure = failure.cloned();
+            self.wake_services();
+        }
+    }
+
+    fn project_surveyed(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
+        let left = match surveyed(outcomes.into_iter().next()) {
+            Ok(found) => !found.is_empty(),
+            Err(Some(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
+            Err(None) => return Next::Done(lagging()),
+        };
+        let is_removable = |project: &&Project| project.is_ours && !project.deleting;
+        let project = self.store.project().filter(is_removable);
+        match project {
+            // The watch has not shown them yet.
+            Some(_) if left || self.store.is_wanted() => Next::Done(lagging()),
+            Some(project) => {
+                let delete = Action::Delete {
+                    target: name().object(&names::project()),
+                    uid: project.uid.clone(),
+                    resource_version: Some(project.resource_version().to_string()),
+                };
+                Next::Await(vec![delete], Stage::Removing)
+            }
+            None => Next::Done(Verdict::Converged),
+        }
+    }
+
+    fn project_removed(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) if is_deleting(&object) => {
+                self.store.projects.absorb(name(), Project::read(&object));
+            }
+            // This includes NotFound: it existed a moment ago. The watch shows when it is gone.
+            Some(Err(failure)) => {
+                self.tell_leaving(&name(), Some(&failure.message));
+                return Next::Done(Verdict::retry("removing the AppProject", &failure));
+            }
+            _ => {
+                if let Some(project) = self.store.project() {
+                    let version = project.resource_version();
+                    self.store.projects.removed(name(), version);
+                }
+            }
+        }
+        self.tell_leaving(&name(), None);
+        self.project_changed();
+        Next::Done(Verdict::Converged)
+    }
+}

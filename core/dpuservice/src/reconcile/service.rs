@@ -1,0 +1,306 @@
+//! The reconcile of a service: every cluster has exactly one Application of it.
+//!
+//! ```text
+//!  begin ─┬─ gone ──▶ its orphans are removed (orphans)
+//!         ├─ being deleted ──▶ service_delete
+//!         ├─ no finalizer ──▶ Entering ─┐
+//!         └─▶ Proving ─▶ Acting ─▶ Acting … ─▶ Reporting
+//! ```
+//!
+//! | step of the specification | where |
+//! | --- | --- |
+//! | 1. deletion | [`service_delete`] |
+//! | 2. finalizer | *Entering* |
+//! | 3. clusters | watched; [`status`] reports which are not ready |
+//! | 4. Secrets | [`cluster`](super::cluster), a reconcile of its own for each cluster, since all services share them |
+//! | 5. AppProject | [`project`](super::project), likewise |
+//! | 6. Applications | *Proving*, *Acting* |
+//! | 7. status, 8. one patch | *Reporting* |
+//!
+//! *Proving* reads a cluster before its Application is removed. If a cluster has two Applications, it reads the first before
+//! the second is removed. The absence of an object from a cache proves nothing. Each *Acting* is a batch of missing writes,
+//! decided from the latest state. A failure on one cluster does not delay the others.
+//!
+//! Source: "Controller flow".
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_engine::driver::{Next, Verdict};
+use lockstep_engine::finalizer;
+use lockstep_engine::object::{Name, annotation, is_deleting};
+use lockstep_engine::time::Now;
+use serde::{Deserialize, Serialize};
+
+mod missing;
+mod pass;
+
+use missing::{doubts, ends, missing};
+use pass::{Doubt, Pass, Task, What};
+
+use super::status_writer::Reporting;
+use super::survey::{selector, survey, surveyed};
+use super::verdict::lagging;
+use super::{orphans, service_delete};
+use crate::desired::application::{free_name, possible_names};
+use crate::destination::{is_prepared, server};
+use crate::key::Key;
+use crate::model::application::App;
+use crate::model::cluster::Cluster;
+use crate::model::service::{Service, service_ref};
+use crate::names::{self, APPLIED, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
+use crate::state::Controller;
+use crate::status;
+
+/// The maximum number of writes of one service in flight.
+const AT_A_TIME: usize = 10;
+
+/// What the reconcile of a service waits for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Stage {
+    /// The finalizer is being added.
+    Entering,
+    /// The state that removals depend on is being read.
+    Proving(Box<Pass>, Vec<Doubt>),
+    /// These writes are in flight.
+    Acting(Box<Pass>, Vec<Task>),
+    /// The status is being written.
+    Reporting(Reporting),
+    /// The orphans of a deleted service are being removed.
+    Sweeping(orphans::Stage),
+    /// The service is being removed.
+    Removing(service_delete::Stage),
+}
+
+impl From<service_delete::Step> for Stage {
+    fn from(step: service_delete::Step) -> Self {
+        match step {
+            service_delete::Step::Deletion(stage) => Self::Removing(stage),
+            service_delete::Step::Status(reporting) => Self::Reporting(reporting),
+        }
+    }
+}
+
+impl Controller {
+    pub(crate) fn begin_service(&mut self, key: &Name, now: Now) -> Next<Stage> {
+        let Some(service) = self.store.services.get(key) else {
+            self.store.told.remove(key);
+            self.store.held_up.remove(key);
+            return self.begin_sweep(key).map(Stage::Sweeping);
+        };
+        if service.deleting {
+            return self.begin_removal(key, now).map(Stage::from);
+        }
+        match finalizer::add(&service_ref(key), &service.metadata, FINALIZER) {
+            Some(enter) => Next::Await(vec![enter], Stage::Entering),
+            None => self.prove(key, Pass::default(), now),
+        }
+    }
+
+    pub(crate) fn resume_service(
+        &mut self,
+        key: &Name,
+        stage: Stage,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<Stage> {
+        let is_deleting = self.store.services.get(key).is_none_or(|service| service.deleting);
+        match stage {
+            Stage::Sweeping(stage) => self.resume_sweep(key, stage, outcomes).map(Stage::Sweeping),
+            Stage::Removing(stage) => self.resume_removal(key, stage, outcomes, now).map(Stage::from),
+            Stage::Reporting(reporting) => Next::Done(self.status_written(key, reporting, outcomes, now)),
+            // A deletion began during the pass.
+            _ if is_deleting => Next::Done(Verdict::Requeue(Duration::ZERO)),
+            Stage::Entering => self.entered(key, outcomes, now),
+            Stage::Proving(pass, doubts) => self.proven(key, pass, doubts, outcomes, now),
+            Stage::Acting(pass, tasks) => self.acted(key, pass, tasks, outcomes, now),
+        }
+    }
+
+    fn entered(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                self.store.services.absorb(key.clone(), Service::read(&object));
+                self.prove(key, Pass { is_there: true, ..Pass::default() }, now)
+            }
+            Some(Err(failure)) => Next::Done(Verdict::retry("entering the finalizer", &failure)),
+            _ => Next::Done(lagging()),
+        }
+    }
+
+    /// Reads the clusters that have an Application and seem to be deleted, or to be gone.
+    fn prove(&mut self, key: &Name, pass: Pass, now: Now) -> Next<Stage> {
+        if self.store.unwatchable_kind().is_some() {
+            return self.report(key, &pass, now);
+        }
+        // Until then the permitted servers are unknown. The reconcile of the last cluster enqueues this key.
+        if !self.store.is_judged() {
+            return Next::Done(Verdict::Converged);
+        }
+        let mut doubts = doubts(&self.store, key);
+        if pass.is_there {
+            doubts.retain(|doubt| !matches!(doubt, Doubt::Service));
+        }
+        let reads = doubts.iter().map(|doubt| match doubt {
+            Doubt::Service => Action::Get { target: service_ref(key), metadata_only: false },
+            Doubt::Cluster(name) => {
+                Action::Get { target: name.object(&names::dpu_cluster()), metadata_only: false }
+            }
+            Doubt::First(..) => survey(selector([SERVICE_NAMESPACE, SERVICE_NAME], key)),
+        });
+        Next::Await(reads.collect(), Stage::Proving(Box::new(pass), doubts))
+    }
+
+    fn proven(
+        &mut self,
+        key: &Name,
+        mut pass: Box<Pass>,
+        doubts: Vec<Doubt>,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<Stage> {
+        for (doubt, outcome) in doubts.into_iter().zip(outcomes) {
+            match (doubt, outcome) {
+                (Doubt::Service, Ok(Success::Object(object))) => {
+                    let read = Service::read(&object);
+                    let known = self.store.services.get(key);
+                    pass.is_there = known.is_some_and(|known| known.uid == read.uid) && !read.deleting;
+                    pass.lags |= !pass.is_there;
+                }
+                (Doubt::Service, Err(failure)) if failure.class != Class::NotFound => {
+                    return Next::Done(Verdict::retry("reading the DPUService", &failure));
+                }
+                (Doubt::Service, _) => pass.lags = true,
+                (Doubt::Cluster(cluster), Ok(Success::Object(object))) if is_deleting(&object) => {
+                    pass.gone.insert(cluster);
+                }
+                (Doubt::Cluster(cluster), Ok(Success::Object(object))) => {
+                    self.store.clusters.absorb(cluster.clone(), Cluster::read(&object));
+                    self.outbox.woken.push(Key::Cluster(cluster));
+                }
+                (Doubt::Cluster(cluster), Err(failure)) if failure.class == Class::NotFound => {
+                    pass.gone.insert(cluster);
+                }
+                (Doubt::First(cluster, first), outcome) => {
+                    let found = surveyed(Some(outcome)).unwrap_or_default();
+                    let is_first =
+                        |(name, app): &(Name, App)| *name == first && app.cluster == cluster && !app.deleting;
+                    if found.iter().any(is_first) {
+                        pass.doubled.insert(cluster);
+                    } else {
+                        pass.lags = true;
+                    }
+                }
+                (Doubt::Cluster(_), Ok(_)) => {}
+                (Doubt::Cluster(cluster), Err(failure)) => {
+                    pass.failures.insert(cluster, failure);
+                }
+            }
+        }
+        self.act(key, pass, now)
+    }
+
+    /// Executes the next missing writes.
+    fn act(&mut self, key: &Name, mut pass: Box<Pass>, now: Now) -> Next<Stage> {
+        let Some(Ok(spec)) = self.store.services.get(key).map(|service| &service.spec) else {
+            return self.report(key, &pass, now);
+        };
+        let mut missing = missing(&self.store, key, spec, &pass);
+        self.store.note_held_up(key, now);
+        missing.extend(ends(&self.store, key, &missing, now));
+        let is_new = |(task, action): &(Task, Action)| pass.tried.get(task) != Some(&mark(action));
+        let (tasks, actions): (Vec<Task>, Vec<Action>) =
+            missing.into_iter().filter(is_new).take(AT_A_TIME).unzip();
+        if tasks.is_empty() {
+            self.complain_of_names(key, &mut pass);
+            return self.report(key, &pass, now);
+        }
+        pass.tried.extend(tasks.iter().cloned().zip(actions.iter().map(mark)));
+        // Failures of earlier attempts with another desired state no longer count.
+        pass.failures.retain(|cluster, _| tasks.iter().all(|task| task.cluster != *cluster));
+        Next::Await(actions, Stage::Acting(pass, tasks))
+    }
+
+    /// Records that all names for an Application are taken, which people have to fix. When another owner's Application is
+    /// deleted, services are enqueued.
+    fn complain_of_names(&mut self, key: &Name, pass: &mut Pass) {
+        let store = &self.store;
+        let served: BTreeSet<&Name> = store.of_service(key).map(|(_, app)| &app.cluster).collect();
+        let is_nameless = |cluster: &&Name| {
+            !served.contains(cluster)
+                && server(store, cluster, None).is_some_and(|server| is_prepared(store, cluster, server))
+                && free_name(store, key, cluster).is_none()
+        };
+        let nameless: Vec<Name> =
+            store.staying().map(|(cluster, _)| cluster).filter(is_nameless).cloned().collect();
+        for cluster in nameless {
+            let names = possible_names(&self.store, key, &cluster);
+            let told: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
+            let complaint =
+                format!("Applications of others have its names; remove one of these: {}", told.join(", "));
+            pass.failures.insert(cluster, Failure::new(Class::Invalid, complaint));
+        }
+    }
+
+    fn acted(
+        &mut self,
+        key: &Name,
+        mut pass: Box<Pass>,
+        tasks: Vec<Task>,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<Stage> {
+        for (task, outcome) in tasks.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(Success::Object(object)) => {
+                    let app = App::read(&object);
+                    if let (What::Terminate, Some(app)) = (task.what, &app) {
+                        self.report_ended(key, &task.application, app, now);
+                    }
+                    self.absorb_application(&task.application, app);
+                }
+                Ok(_) => self.application_removed(&task.application),
+                // The watch shows who has the name, or that an object that existed a moment ago is gone.
+                Err(failure)
+                    if (task.what == What::Create && failure.class == Class::AlreadyExists)
+                        || (matches!(task.what, What::Remove | What::Terminate)
+                            && failure.class == Class::NotFound)
+                        // The sync that delayed a change may have ended by itself.
+                        || (task.what == What::Terminate && failure.class == Class::Conflict) =>
+                {
+                    pass.lags = true;
+                }
+                Err(failure) => {
+                    pass.failures.insert(task.cluster, failure);
+                }
+            }
+        }
+        self.act(key, pass, now)
+    }
+
+    fn report(&mut self, key: &Name, pass: &Pass, now: Now) -> Next<Stage> {
+        let Some(service) = self.store.services.get(key) else { return Next::Done(Verdict::Converged) };
+        let (wanted, changed) = status::wanted(&self.store, key, service, &pass.failures, now);
+        // A mistake that users must correct is not a failure of the controller, unless something else has failed.
+        let failures = || pass.failures.iter();
+        let failed = failures().find(|(_, failure)| failure.class != Class::Invalid).or(failures().next());
+        let verdict = match failed {
+            Some((cluster, failure)) => {
+                Verdict::retry_for_user(&format!("the Application of DPUCluster {cluster}"), failure)
+            }
+            None if pass.lags => lagging(),
+            None => match self.store.next_overdue(key, now) {
+                Some(rest) => Verdict::Requeue(rest),
+                None => Verdict::Converged,
+            },
+        };
+        self.write_status(key, &wanted, verdict, changed, now).map(Stage::Reporting)
+    }
+}
+
+/// Returns the text that distinguishes an apply from others of the same Application.
+fn mark(action: &Action) -> String {
+    let Action::Apply { manifest, .. } = action else { return String::new() };
+    annotation(manifest, APPLIED).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,106 @@
+//! The missing writes of a service, according to the cache.
+
+use std::collections::BTreeMap;
+
+use lockstep_crds::dpuservice::DPUServiceSpec;
+use lockstep_engine::action::Action;
+use lockstep_engine::object::Name;
+use lockstep_engine::time::Now;
+
+use super::pass::{Doubt, Pass, Task, What};
+use crate::desired::application::{Place, free_name, write};
+use crate::desired::removal::{next_removal, termination};
+use crate::destination::{is_prepared, server};
+use crate::model::application::App;
+use crate::store::Store;
+
+fn by_cluster<'a>(store: &'a Store, key: &Name) -> BTreeMap<&'a Name, Vec<(&'a Name, &'a App)>> {
+    let mut by_cluster: BTreeMap<&Name, Vec<(&Name, &App)>> = BTreeMap::new();
+    for (name, app) in store.of_service(key) {
+        by_cluster.entry(&app.cluster).or_default().push((name, app));
+    }
+    for apps in by_cluster.values_mut() {
+        apps.sort_by_key(|(name, app)| (app.deleting, &app.created, *name));
+    }
+    by_cluster
+}
+
+/// Returns the states that the server must confirm before Applications are created or removed.
+pub(super) fn doubts(store: &Store, key: &Name) -> Vec<Doubt> {
+    let doubt = |(cluster, apps): (&Name, Vec<(&Name, &App)>)| {
+        let staying = apps.iter().filter(|(_, app)| !app.deleting).count();
+        match (store.stays(cluster).is_some(), staying) {
+            (_, 0) | (true, 1) => None,
+            (false, _) => Some(Doubt::Cluster(cluster.clone())),
+            (true, _) => apps.first().map(|(name, _)| Doubt::First(cluster.clone(), (*name).clone())),
+        }
+    };
+    let by_cluster = by_cluster(store, key);
+    let is_missing = |cluster: &Name| {
+        !by_cluster.contains_key(cluster)
+            && server(store, cluster, None).is_some_and(|server| is_prepared(store, cluster, server))
+    };
+    let service = store.staying().any(|(cluster, _)| is_missing(cluster)).then_some(Doubt::Service);
+    service.into_iter().chain(by_cluster.into_iter().filter_map(doubt)).collect()
+}
+
+/// Returns the missing writes: Applications that clusters lack, and Applications to remove.
+pub(super) fn missing(store: &Store, key: &Name, spec: &DPUServiceSpec, pass: &Pass) -> Vec<(Task, Action)> {
+    let by_cluster = by_cluster(store, key);
+    let mut missing = Vec::new();
+    for (cluster, apps) in &by_cluster {
+        let going = apps.iter().filter(|(_, app)| app.deleting);
+        missing.extend(going.filter_map(|(name, app)| remove(cluster, name, app, What::Terminate)));
+        let kept = match (pass.gone.contains(*cluster), pass.doubled.contains(*cluster)) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => continue,
+        };
+        let superfluous = apps.iter().skip(kept).filter(|(_, app)| !app.deleting);
+        missing.extend(superfluous.filter_map(|(name, app)| remove(cluster, name, app, What::Remove)));
+    }
+    for (cluster, _) in store.staying() {
+        let existing = by_cluster.get(cluster).and_then(|apps| apps.first()).copied();
+        if existing.is_some_and(|(_, app)| app.deleting) {
+            continue;
+        }
+        let Some(server) = server(store, cluster, existing.map(|(_, app)| app)) else { continue };
+        if !is_prepared(store, cluster, server) {
+            continue;
+        }
+        let (place, what, application) = if let Some((name, app)) = existing {
+            (Place::Existing(name, app), What::Apply, name.clone())
+        } else if let Some(name) = free_name(store, key, cluster).filter(|_| pass.is_there) {
+            (Place::New(name.clone()), What::Create, name)
+        } else {
+            continue;
+        };
+        if let Some(action) = write(key, spec, cluster, server, place) {
+            missing.push((task(cluster, &application, what), action));
+        }
+    }
+    missing
+}
+
+/// Returns the writes that end syncs which have delayed a change for too long. It skips Applications that are about to be
+/// written again, because their syncs are compared with an outdated source.
+pub(super) fn ends<'a>(
+    store: &'a Store,
+    key: &Name,
+    missing: &[(Task, Action)],
+    now: Now,
+) -> Vec<(Task, Action)> {
+    let is_settled =
+        |(name, _): &(&Name, &'a App)| missing.iter().all(|(task, _)| task.application != **name);
+    let overdue = store.overdue(key, now).filter(is_settled);
+    let ends = overdue.map(|(name, app)| (task(&app.cluster, name, What::Terminate), termination(name, app)));
+    ends.collect()
+}
+
+fn remove(cluster: &Name, name: &Name, app: &App, what: What) -> Option<(Task, Action)> {
+    Some((task(cluster, name, what), next_removal(name, app)?))
+}
+
+fn task(cluster: &Name, application: &Name, what: What) -> Task {
+    Task { cluster: cluster.clone(), application: application.clone(), what }
+}

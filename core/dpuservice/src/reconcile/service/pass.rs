@@ -1,0 +1,56 @@
+//! The state of a pass of a service: what the server has confirmed, and the attempted writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockstep_engine::action::Failure;
+use lockstep_engine::object::Name;
+use lockstep_engine::pairs;
+use serde::{Deserialize, Serialize};
+
+/// The state of a pass.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Pass {
+    /// Whether the server has confirmed that the service exists.
+    pub(super) is_there: bool,
+    /// Clusters that are being deleted or gone, confirmed by the server.
+    pub(super) gone: BTreeSet<Name>,
+    /// Clusters with more than one Application, confirmed by the server.
+    pub(super) doubled: BTreeSet<Name>,
+    /// The attempted writes, with the digest of what was applied: the desired state may have changed in the meantime.
+    #[serde(with = "pairs")]
+    pub(super) tried: BTreeMap<Task, String>,
+    /// Whether the cache turned out to be stale.
+    pub(super) lags: bool,
+    /// The failures, by cluster.
+    #[serde(with = "pairs")]
+    pub(super) failures: BTreeMap<Name, Failure>,
+}
+
+/// A cached state that the server must confirm, because an Application would be created or removed because of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Doubt {
+    /// The service exists.
+    Service,
+    /// The cluster is being deleted, or is gone.
+    Cluster(Name),
+    /// This is the first of several Applications on a cluster, which stays.
+    First(Name, Name),
+}
+
+/// One write: of the Application of a cluster, or the removal of an Application.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Task {
+    pub(super) cluster: Name,
+    pub(super) application: Name,
+    pub(super) what: What,
+}
+
+/// The kind of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) enum What {
+    Create,
+    Apply,
+    Remove,
+    /// Ends the operation of an Application that is being removed, or an operation that delays a change.
+    Terminate,
+}

@@ -1,0 +1,82 @@
+//! Writes the status of a service.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lockstep_crds::dpuservice::DPUServiceStatus;
+use lockstep_engine::action::{Action, Outcome, Subresource, Success};
+use lockstep_engine::driver::{Next, Verdict};
+use lockstep_engine::object::{Name, metadata};
+use lockstep_engine::time::Now;
+use lockstep_engine::write::merge_patch;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::verdict::lagging;
+use crate::model::service::{Service, service_ref};
+use crate::state::Controller;
+
+/// The minimum time between two status writes, unless a condition changes.
+const SETTLES: Duration = Duration::from_secs(5);
+
+/// The status is being written. The pass ends with this verdict, and these conditions change.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Reporting(Verdict, Vec<Condition>);
+
+impl Controller {
+    /// Writes a status if it differs from the current one.
+    pub(super) fn write_status(
+        &mut self,
+        key: &Name,
+        wanted: &DPUServiceStatus,
+        verdict: Verdict,
+        changed: Vec<Condition>,
+        now: Now,
+    ) -> Next<Reporting> {
+        let Some(service) = self.store.services.get(key) else { return Next::Done(Verdict::Converged) };
+        // A new time of Argo CD's last comparison alone is not written: it is written with other changes.
+        let silent =
+            DPUServiceStatus { reconciled_at: service.status.reconciled_at.clone(), ..wanted.clone() };
+        let status = merge_patch(&json!(service.status), &json!(wanted));
+        let Some(status) = status.filter(|_| silent != service.status) else { return Next::Done(verdict) };
+        // While Argo CD deploys or removes, each of its steps on each cluster would cause a write.
+        let since = self.store.told.get(key).map_or(SETTLES, |told| now.monotonic.since(*told));
+        let rest = SETTLES.saturating_sub(since);
+        let again = match verdict {
+            Verdict::Converged => Some(rest),
+            Verdict::Requeue(after) => Some(after.min(rest)),
+            Verdict::Retry { .. } => None,
+        };
+        if let Some(again) = again.filter(|_| changed.is_empty() && !rest.is_zero()) {
+            return Next::Done(Verdict::Requeue(again));
+        }
+        let metadata = json!({
+            "uid": service.uid,
+            "resourceVersion": metadata(&service.metadata, "resourceVersion"),
+        });
+        let patch = Arc::new(json!({ "metadata": metadata, "status": status }));
+        let write = Action::Patch { target: service_ref(key), subresource: Some(Subresource::Status), patch };
+        Next::Await(vec![write], Reporting(verdict, changed))
+    }
+
+    /// Handles the answer to the write of a status.
+    pub(super) fn status_written(
+        &mut self,
+        key: &Name,
+        Reporting(verdict, changed): Reporting,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Verdict {
+        match outcomes.into_iter().next() {
+            Some(Ok(Success::Object(object))) => {
+                self.store.services.absorb(key.clone(), Service::read(&object));
+                self.store.told.insert(key.clone(), now.monotonic);
+                self.announce(key, &changed, now);
+                verdict
+            }
+            Some(Err(failure)) => Verdict::retry("writing the status", &failure),
+            _ => lagging(),
+        }
+    }
+}

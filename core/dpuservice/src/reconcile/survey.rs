@@ -1,0 +1,33 @@
+//! Lists Applications from the server: the absence of an object from a cache proves nothing.
+
+use lockstep_engine::action::{Action, Class, Failure, Outcome, Scope, Success};
+use lockstep_engine::object::Name;
+
+use crate::model::application::App;
+use crate::model::owner::label_value;
+use crate::names::{self, ARGO_NAMESPACE};
+
+/// Returns the selector for the objects of a service, or of a cluster, by the labels with its namespace and name.
+pub(super) fn selector([namespace, name]: [&str; 2], of: &Name) -> String {
+    format!("{namespace}={},{name}={}", label_value(&of.namespace), label_value(&of.name))
+}
+
+/// Returns the action that lists the metadata of Applications from the server.
+pub(super) fn survey(selector: String) -> Action {
+    let namespace = Some(ARGO_NAMESPACE.to_owned());
+    let scope = Scope { namespace, selector, metadata_only: true, ..Scope::default() };
+    Action::List { kind: names::application(), scope }
+}
+
+/// Returns the Applications in the answer to a list; an empty list if the kind is not served. The failure is `None` if the
+/// answer has another form.
+pub(super) fn surveyed(outcome: Option<Outcome>) -> Result<Vec<(Name, App)>, Option<Failure>> {
+    match outcome {
+        Some(Ok(Success::Objects(objects))) => {
+            Ok(objects.iter().filter_map(|object| Some((Name::of(object), App::read(object)?))).collect())
+        }
+        Some(Err(failure)) if failure.class == Class::NotFound => Ok(Vec::new()),
+        Some(Err(failure)) => Err(Some(failure)),
+        _ => Err(None),
+    }
+}

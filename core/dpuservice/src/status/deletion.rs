@@ -1,0 +1,94 @@
+//! The status of a service that is being deleted.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lockstep_crds::dpuservice::DPUServiceStatus;
+use lockstep_engine::action::Class;
+use lockstep_engine::conditions::{self, Finding, Status};
+use lockstep_engine::object::Name;
+use lockstep_engine::time::Now;
+
+use super::words::{list, unwatched};
+use crate::model::application::App;
+use crate::model::project;
+use crate::model::service::Service;
+use crate::names::{condition, reason};
+use crate::source::Source;
+use crate::store::{GIVES_UP_AFTER, Store};
+
+/// Returns the status of a service that waits for the removal of its Applications.
+pub fn awaiting_applications(
+    store: &Store,
+    service: &Service,
+    left: &[(Name, App)],
+    failure: Option<&str>,
+    now: Now,
+) -> (DPUServiceStatus, Vec<Condition>) {
+    let complaint = |(name, _): &&(Name, App)| {
+        let conditions = &store.applications.get(name)?.report.conditions;
+        let error = conditions.iter().find(|condition| condition.type_ == "DeletionError")?;
+        // Argo CD keeps this condition after the problem is resolved.
+        Some(format!("{} (last error, at {}: {})", name.name, error.last_transition_time, error.message))
+    };
+    let names = left.iter().map(|entry| complaint(&entry).unwrap_or_else(|| entry.0.name.clone()));
+    let awaited = format!("waiting for Argo CD to remove {} Applications: {}", left.len(), list(names));
+    let message = match failure {
+        Some(failure) if left.is_empty() => format!("Applications can't be removed ({failure})"),
+        Some(failure) => format!("Applications can't be removed ({failure}); {awaited}"),
+        None => awaited,
+    };
+    let message = [Some(message), unseen(store)].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    going(service, &message, failure.is_some(), now)
+}
+
+/// Returns which kind can't be watched during a deletion, and the consequence.
+fn unseen(store: &Store) -> Option<String> {
+    let (source, failure) = store.unwatchable_kind()?;
+    if (source, failure.class) != (Source::Clusters, Class::NotFound) {
+        return Some(unwatched(source, failure));
+    }
+    let follows = if store.is_wanted() {
+        "as other DPUServices stay, nothing is given up: install the DPUCluster CRD, or delete them as well"
+            .to_owned()
+    } else {
+        let minutes = GIVES_UP_AFTER.as_secs() / 60;
+        format!("what Argo CD can't remove from them within {minutes} minutes is given up")
+    };
+    Some(format!("DPUClusters are not served here, so they count as gone; {follows}"))
+}
+
+/// Returns the status of the last service, which waits for the removal of the shared objects.
+pub fn awaiting_shared(store: &Store, service: &Service, now: Now) -> (DPUServiceStatus, Vec<Condition>) {
+    let project = store.project().map(|_| "the AppProject".to_owned());
+    let secrets =
+        store.told_clusters().map(|cluster| format!("Argo CD's Secret of {}", store.title(cluster)));
+    let is_left = |name: &Name| {
+        store.secrets.get(name).is_some_and(|secret| secret.cluster.is_some() && !secret.deleting)
+            || (*name == project::name()
+                && store.project().is_some_and(|project| project.is_ours && !project.deleting))
+    };
+    let awaited =
+        format!("waiting for what services have shared to go: {}", list(project.into_iter().chain(secrets)));
+    let refused = store.irremovable.iter().filter(|(name, _)| is_left(name));
+    let refused = refused.map(|(name, failure)| format!("{name} ({failure})"));
+    let refused = list(refused);
+    if refused.is_empty() {
+        return going(service, &awaited, false, now);
+    }
+    going(service, &format!("{awaited}; these can't be removed: {refused}"), true, now)
+}
+
+fn going(service: &Service, message: &str, failed: bool, now: Now) -> (DPUServiceStatus, Vec<Condition>) {
+    let mut status = service.status.clone();
+    status.observed_generation = service.generation;
+    let reason = if failed { reason::ERROR } else { reason::AWAITING_DELETION };
+    let finding = |condition: &'static str| Finding {
+        condition,
+        status: Status::False,
+        reason,
+        message: message.to_owned(),
+    };
+    let findings = [finding(condition::APPLICATIONS_RECONCILED), finding(condition::READY)];
+    let set = |finding| conditions::set(&mut status.conditions, finding, service.generation, now);
+    let changed = findings.into_iter().filter_map(set).collect();
+    (status, changed)
+}

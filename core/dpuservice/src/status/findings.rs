@@ -1,0 +1,240 @@
+//! The conditions of a service, except their summary.
+
+use std::collections::BTreeMap;
+
+use lockstep_engine::action::Failure;
+use lockstep_engine::conditions::{Finding, Status};
+use lockstep_engine::object::Name;
+
+use super::clusters::is_stale;
+use super::words::{grouped, list, state};
+use crate::desired::values::{rounded, values};
+use crate::destination;
+use crate::model::application::App;
+use crate::model::project;
+use crate::model::service::Service;
+use crate::names::{condition, reason};
+use crate::store::Store;
+
+/// The input of the conditions.
+pub(super) struct Seen<'a> {
+    pub(super) store: &'a Store,
+    pub(super) service: &'a Service,
+    pub(super) apps: &'a BTreeMap<&'a Name, Option<&'a App>>,
+    /// The failures of writes, by cluster.
+    pub(super) failures: &'a BTreeMap<Name, Failure>,
+}
+
+impl Seen<'_> {
+    pub(super) fn clusters(&self) -> Finding {
+        let finding = |status, reason, message| Finding {
+            condition: condition::DPU_CLUSTERS_READY,
+            status,
+            reason,
+            message,
+        };
+        let all = self.apps.len();
+        let unready: Vec<String> = self
+            .store
+            .staying()
+            .filter(|(_, cluster)| !cluster.is_ready())
+            .map(|(name, cluster)| {
+                let state =
+                    format!("{} ({} since {}", self.store.title(name), cluster.phase, cluster.unready_since);
+                match cluster.message.as_str() {
+                    "" => format!("{state})"),
+                    why => format!("{state}: {why})"),
+                }
+            })
+            .collect();
+        if all == 0 {
+            let message = "there is no DPUCluster yet".to_owned();
+            return finding(Status::False, reason::NO_DPU_CLUSTERS, message);
+        }
+        if unready.is_empty() {
+            return finding(Status::True, reason::SUCCESS, format!("all {all} DPUClusters are ready"));
+        }
+        let message = format!(
+            "{} of {all} DPUClusters are not ready: {}",
+            unready.len(),
+            list(unready.iter().cloned())
+        );
+        finding(Status::False, reason::NOT_READY, message)
+    }
+
+    pub(super) fn secrets(&self) -> Finding {
+        let finding = |status, reason, message| Finding {
+            condition: condition::CLUSTER_SECRETS_RECONCILED,
+            status,
+            reason,
+            message,
+        };
+        let (mut troubles, mut missing) = (Vec::new(), Vec::new());
+        for cluster in self.apps.keys() {
+            let title = self.store.title(cluster);
+            match self.store.found.get(*cluster).and_then(|found| found.trouble.as_ref()) {
+                Some(trouble) if trouble.passes => missing.push(format!("{title} ({})", trouble.words)),
+                Some(trouble) => troubles.push(format!("{title}: {}", trouble.words)),
+                None if self.store.argo_secret(cluster).is_none() => missing.push(title),
+                None => {}
+            }
+        }
+        if troubles.is_empty() && missing.is_empty() {
+            let message = format!("Argo CD has the Secrets of {} clusters", self.apps.len());
+            return finding(Status::True, reason::SUCCESS, message);
+        }
+        if troubles.is_empty() {
+            let message =
+                format!("Argo CD does not have the Secrets of these yet: {}", list(missing.into_iter()));
+            return finding(Status::False, reason::PENDING, message);
+        }
+        let message =
+            format!("{} of {} clusters: {}", troubles.len(), self.apps.len(), list(troubles.iter().cloned()));
+        finding(Status::False, reason::ERROR, message)
+    }
+
+    pub(super) fn project(&self) -> Finding {
+        let finding = |status, reason, message: &str| Finding {
+            condition: condition::APP_PROJECT_RECONCILED,
+            status,
+            reason,
+            message: message.to_owned(),
+        };
+        if let Some(failure) = &self.store.project_failure {
+            let message = format!("the AppProject can't be written ({})", failure.message);
+            return finding(Status::False, reason::ERROR, &message);
+        }
+        match self.store.project() {
+            None => finding(Status::False, reason::PENDING, "the AppProject does not exist yet"),
+            Some(project) if !project.is_ours => {
+                let message = format!(
+                    "AppProject {} is not the controller's own and is left alone, so that nothing is deployed; it may be removed once no Application names it",
+                    project::name()
+                );
+                finding(Status::False, reason::CONFLICT, &message)
+            }
+            Some(project) if project.deleting => finding(
+                Status::False,
+                reason::AWAITING_DELETION,
+                "the AppProject was deleted; Argo CD keeps it as long as an Application names it, and then it is made anew",
+            ),
+            Some(project) => {
+                let is_barred = |cluster: &Name| {
+                    self.store.server(cluster).is_some_and(|server| !project.servers.contains(server))
+                };
+                let barred = self.apps.keys().filter(|cluster| is_barred(cluster));
+                let barred = list(barred.map(|cluster| self.store.title(cluster)));
+                if barred.is_empty() {
+                    let message = "the AppProject permits every cluster that can be reached";
+                    return finding(Status::True, reason::SUCCESS, message);
+                }
+                let message = format!("the AppProject does not permit these yet: {barred}");
+                finding(Status::False, reason::PENDING, &message)
+            }
+        }
+    }
+
+    pub(super) fn reconciled(&self) -> Finding {
+        let finding = |status, reason, message| Finding {
+            condition: condition::APPLICATIONS_RECONCILED,
+            status,
+            reason,
+            message,
+        };
+        let refusals = self.failures.iter().filter(|(_, failure)| !failure.passes());
+        let failures: Vec<String> = refusals
+            .map(|(cluster, failure)| format!("{} ({})", self.store.title(cluster), failure.message))
+            .collect();
+        if !failures.is_empty() {
+            let message = format!(
+                "{} Applications can't be written: {}",
+                failures.len(),
+                list(failures.iter().cloned())
+            );
+            return finding(Status::False, reason::ERROR, message);
+        }
+        let waiting: Vec<String> =
+            self.apps.iter().filter_map(|(cluster, app)| self.waits(cluster, *app)).collect();
+        if waiting.is_empty() {
+            let message = format!("{} Applications are as the spec says", self.apps.len());
+            let rounded = self.service.spec.as_ref().map(|spec| rounded(&values(spec))).unwrap_or_default();
+            if rounded.is_empty() {
+                return finding(Status::True, reason::SUCCESS, message);
+            }
+            let message = format!(
+                "{message}, but Argo CD rounds integers beyond 2^53 before the chart gets them; write these values in quotes: {}",
+                list(rounded.into_iter())
+            );
+            return finding(Status::True, reason::VALUES_ROUNDED, message);
+        }
+        let message = format!(
+            "{} of {} Applications: {}",
+            waiting.len(),
+            self.apps.len(),
+            list(waiting.iter().cloned())
+        );
+        finding(Status::False, reason::PENDING, message)
+    }
+
+    /// Returns why the Application of a cluster is not in its desired state.
+    fn waits(&self, cluster: &Name, app: Option<&App>) -> Option<String> {
+        let title = self.store.title(cluster);
+        match (app, destination::server(self.store, cluster, app)) {
+            (Some(app), _) if app.deleting => {
+                Some(format!("{title} (its Application is being deleted, and made anew when it is gone)"))
+            }
+            (_, None) => Some(format!("{title} (waiting for a kubeconfig that can be used)")),
+            (_, Some(server)) if !destination::is_prepared(self.store, cluster, server) => {
+                Some(format!("{title} (waiting for its Secret and the AppProject)"))
+            }
+            (app, Some(_)) => match self.failures.get(cluster).filter(|failure| failure.passes()) {
+                Some(failure) => Some(format!("{title} (not written yet: {})", failure.message)),
+                None => app.is_none().then(|| format!("{title} (no Application yet)")),
+            },
+        }
+    }
+
+    pub(super) fn ready(&self) -> Finding {
+        let finding = |status, reason, message| Finding {
+            condition: condition::APPLICATIONS_READY,
+            status,
+            reason,
+            message,
+        };
+        let unready: Vec<(&Name, Option<&App>)> = self
+            .apps
+            .iter()
+            .filter(|(_, app)| !app.is_some_and(App::is_well))
+            .map(|(cluster, app)| (*cluster, *app))
+            .collect();
+        if unready.is_empty() {
+            let message = format!("{} Applications are synced and healthy", self.apps.len());
+            let stale = self.apps.iter().filter(|(cluster, _)| is_stale(self.store, cluster));
+            let stale = list(stale.map(|(cluster, _)| self.store.title(cluster)));
+            let message = match &*stale {
+                "" => message,
+                stale => format!(
+                    "{message}, as Argo CD saw them last; not ready, so that this may be stale: {stale}"
+                ),
+            };
+            return finding(Status::True, reason::SUCCESS, message);
+        }
+        let has_failed = unready.iter().any(|(_, app)| app.is_some_and(App::has_failed));
+        let names = unready.iter().map(|(cluster, app)| {
+            let words = match app {
+                None => "no Application".to_owned(),
+                Some(app) if app.deleting => "being deleted".to_owned(),
+                Some(app) if !app.is_current() => "Argo CD has not looked at the change yet".to_owned(),
+                Some(app) => state(app),
+            };
+            (self.store.title(cluster), words)
+        });
+        let message = format!(
+            "{} of {} Applications are synced and healthy; not: {}",
+            self.apps.len() - unready.len(),
+            self.apps.len(),
+            grouped(names)
+        );
+        finding(Status::False, if has_failed { reason::FAILURE } else { reason::PENDING }, message)
+    }
+}
