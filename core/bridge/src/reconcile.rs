@@ -79,7 +79,7 @@ impl Reconcile for Controller {
             return Next::Done(Verdict::Converged);
         };
         if bridge.deleting {
-            return removing(self.begin_removal(key, now));
+            return self.begin_removal(key, now).map(Stage::Removing);
         }
         match finalizer::add(&bridge_ref(key), &bridge.metadata, FINALIZER) {
             Some(enter) => Next::Await(vec![enter], Stage::Entering),
@@ -91,7 +91,7 @@ impl Reconcile for Controller {
         // An event during the pass may have changed it.
         let is_deleting = self.store.bridges.get(key).is_none_or(|bridge| bridge.deleting);
         match stage {
-            Stage::Removing(stage) => removing(self.resume_removal(key, stage, outcomes, now)),
+            Stage::Removing(stage) => self.resume_removal(key, stage, outcomes, now).map(Stage::Removing),
             _ if is_deleting => Next::Done(Verdict::Requeue(Duration::ZERO)),
             Stage::Entering => self.entered(key, outcomes, now),
             Stage::Looking(mut progress, reads) => {
@@ -105,13 +105,6 @@ impl Reconcile for Controller {
             Stage::Acting(progress, object) => self.acted(key, progress, object, outcomes, now),
             Stage::Reporting(progress, delta) => self.reported(key, progress, &delta, outcomes, now),
         }
-    }
-}
-
-fn removing(next: Next<delete::Stage>) -> Next<Stage> {
-    match next {
-        Next::Await(actions, stage) => Next::Await(actions, Stage::Removing(stage)),
-        Next::Done(verdict) => Next::Done(verdict),
     }
 }
 
