@@ -28,6 +28,16 @@ pub enum Next<S> {
     Done(Verdict),
 }
 
+impl<S> Next<S> {
+    /// Returns the same with the stage that contains this one.
+    pub fn map<T>(self, stage: impl FnOnce(S) -> T) -> Next<T> {
+        match self {
+            Self::Await(actions, inner) => Next::Await(actions, stage(inner)),
+            Self::Done(verdict) => Next::Done(verdict),
+        }
+    }
+}
+
 /// The result of a pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
