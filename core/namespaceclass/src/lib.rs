@@ -13,7 +13,8 @@
 //! | --- | --- | --- |
 //! | namespace → binding | [`reconcile::namespace`] | flows 2, 3, 4; "`NamespaceReconciler`" |
 //! | class → resolved resources, condition `Valid` | [`reconcile::class`], [`resolved_class`] | flows 1, 5 |
-//! | binding → resources, pruning, removal | [`reconcile::binding`], [`plan`], [`ownership`], `requests` | flows 2, 4, 5, 6; "Declarative Pruning" |
+//! | binding → resources, pruning, removal | [`reconcile::binding`], [`plan`], `requests` | flows 2, 4, 5, 6; "Declarative Pruning" |
+//! | ownership of existing objects | [`ownership`] | decisions on ownership |
 //! | condition `Ready`, status tracking | [`status`], [`condition_cause`], `announce` | "Status Tracking" |
 //! | drift of applied resources, repeated drift | [`drift`], [`drift_backoff`] | decisions on drift repair |
 //! | cached state | [`store`], [`model`], [`kinds`] | "Field Indexing" |

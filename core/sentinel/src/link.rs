@@ -18,7 +18,7 @@ pub(super) struct Link {
     pub(super) is_asking: bool,
     /// Consecutive failures or losses since it last worked. A user who can connect may still not be permitted to publish.
     failures: u32,
-    pub(super) not_before: Monotonic,
+    not_before: Monotonic,
 }
 
 impl Link {
