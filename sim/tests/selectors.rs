@@ -9,7 +9,8 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use lockstep_crds::sentinel::{MatchExpression, ShardSelector};
 use lockstep_external::hyperfleet::{Dialect, HyperFleet, Kind, Labels, Release};
-use lockstep_sentinel::fleet::{self, Place, ResourceType};
+use lockstep_sentinel::fleet::{self, Place};
+use lockstep_sentinel::resource::{self, ResourceType};
 use lockstep_sentinel::selector::Selector;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -74,8 +75,8 @@ fn found(
         fleet.create("a", Arc::new(labels.clone()), Timestamp::UNIX_EPOCH);
     }
     let spoken = match dialect {
-        Dialect::Documented => fleet::Dialect::Labels,
-        Dialect::Released => fleet::Dialect::Search,
+        Dialect::Documented => resource::Dialect::Labels,
+        Dialect::Released => resource::Dialect::Search,
     };
     let own = Selector::read(selector).unwrap();
     let url =
@@ -152,7 +153,7 @@ fn a_search_is_never_longer_than_the_api_reads() {
                 let place = Place { after: Some(id.clone()), before: Some(id), ..Place::default() };
                 let url = fleet::url(
                     "http://fleet",
-                    fleet::Dialect::Search,
+                    resource::Dialect::Search,
                     &ResourceType::read("nodepools").unwrap(),
                     &own,
                     &place,

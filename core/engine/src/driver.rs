@@ -29,7 +29,7 @@ pub enum Next<S> {
 }
 
 impl<S> Next<S> {
-    /// Replaces the stage by the one of a caller.
+    /// Returns the same with the stage that contains this one.
     pub fn map<T>(self, stage: impl FnOnce(S) -> T) -> Next<T> {
         match self {
             Self::Await(actions, inner) => Next::Await(actions, stage(inner)),

@@ -112,7 +112,7 @@ impl Election {
     fn claim(&mut self, now: Now, step: &mut Step) {
         let target = self.lease.clone();
         let held = self.seen.as_ref().map(|(lease, _)| &**lease);
-        let manifest = Arc::new(record::claimed(held, &target, &self.identity, now));
+        let manifest = Arc::new(record::claimed(held, &target, &self.identity, LEASE_DURATION, now));
         let action = match held {
             Some(_) => Action::Update { target, manifest },
             None => Action::Create { target, manifest },

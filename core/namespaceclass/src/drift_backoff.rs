@@ -107,8 +107,8 @@ mod tests {
     use lockstep_engine::object::Kind;
     use serde_json::{Value, json};
 
+    use super::super::kinds::Kinds;
     use super::super::resolved_class;
-    use super::super::world::Kinds;
     use super::*;
 
     fn at(seconds: u64) -> Monotonic {

@@ -55,7 +55,7 @@ pub mod reason {
     ];
 
     /// Deserializes a stored reason.
-    pub(in super::super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reason, D::Error> {
+    pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reason, D::Error> {
         let text = String::deserialize(deserializer)?;
         let known = ALL.into_iter().find(|reason| *reason == text);
         known.ok_or_else(|| de::Error::custom(format!("no reason is named {text:?}")))

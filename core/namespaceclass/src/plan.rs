@@ -7,172 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_crds::namespaceclass::AppliedResource;
-use lockstep_engine::action::{Class, Failure};
-use lockstep_engine::object::Kind;
+use lockstep_engine::action::{Class, Outcome, Success};
+use lockstep_engine::object::{Kind, is_deleting};
 use lockstep_engine::time::Monotonic;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use super::condition_cause::ConditionCause;
 use super::drift_backoff::DriftBackoff;
-use super::names::reason::{self, Reason};
+use super::model::{Binding, Resolved};
+use super::names::reason;
+use super::ownership::{Found, Ownership, ownership};
 use super::resolved_class::{ClassResource, group_of};
-use super::world::{Binding, Resolved, Resource, World};
-
-/// The owner of an existing object, from the viewpoint of a binding.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ownership {
-    /// The binding owns it.
-    Owned {
-        /// Its uid.
-        uid: String,
-        /// Its resource version.
-        version: String,
-    },
-    /// It existed before the binding adopted it, and has no owner: the binding may change it, but not delete it.
-    Adopted {
-        /// Its uid.
-        uid: String,
-        /// Its resource version.
-        version: String,
-    },
-    /// It has no controller: it can be adopted.
-    Adoptable {
-        /// Its uid.
-        uid: String,
-        /// Its resource version.
-        version: String,
-    },
-    /// It is being deleted.
-    Terminating,
-    /// Another controller or another binding owns it.
-    OwnedByOther,
-}
-
-/// An existing object that has been read.
-#[derive(Debug, Clone)]
-pub struct Found {
-    /// The ownership of the object, from the viewpoint of the binding.
-    pub ownership: Ownership,
-    /// Its owner, as text for messages.
-    pub owner: String,
-    /// The class that its label names.
-    pub class: Option<String>,
-    /// Whether it existed before the binding applied it.
-    pub adopted: bool,
-}
-
-/// Returns the ownership of an existing object.
-pub fn ownership(resource: &Resource, binding: &Binding) -> Ownership {
-    let (uid, version) = (resource.uid.clone(), resource.version.clone());
-    match &resource.controller {
-        Some(controller) if *controller != binding.uid => Ownership::OwnedByOther,
-        None if resource.bindings.iter().any(|other| *other != binding.uid) => Ownership::OwnedByOther,
-        _ if resource.deleting => Ownership::Terminating,
-        None if resource.bindings.is_empty() && resource.is_adopted_by(binding) => {
-            Ownership::Adopted { uid, version }
-        }
-        None if resource.bindings.is_empty() => Ownership::Adoptable { uid, version },
-        _ => Ownership::Owned { uid, version },
-    }
-}
-
-/// A problem because of which a binding is not ready.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConditionCause {
-    /// The condition's reason.
-    #[serde(deserialize_with = "reason::read")]
-    pub reason: Reason,
-    /// What failed, on which object, and how to fix it.
-    pub message: String,
-    /// Whether a retry may help.
-    pub retry: bool,
-}
-
-impl ConditionCause {
-    /// Returns the rank of the reason; the lowest rank becomes the condition's reason. Problems that people must fix come
-    /// first, then problems that may be temporary, then repeated drift and deletions in progress.
-    pub fn rank(&self) -> usize {
-        const ORDER: [&str; 8] = [
-            reason::INVALID_RESOURCES,
-            reason::OWNERSHIP_CONFLICT,
-            reason::FORBIDDEN,
-            reason::REJECTED,
-            reason::APPLY_FAILED,
-            reason::PRUNE_FAILED,
-            reason::CONTESTED,
-            reason::WAITING_FOR_DELETION,
-        ];
-        ORDER.iter().position(|reason| *reason == self.reason).unwrap_or(ORDER.len())
-    }
-
-    /// Returns whether users must correct it or finish it. The administrator of the operator must grant missing permissions.
-    pub fn is_users(&self) -> bool {
-        matches!(
-            self.reason,
-            reason::INVALID_RESOURCES
-                | reason::OWNERSHIP_CONFLICT
-                | reason::REJECTED
-                | reason::CONTESTED
-                | reason::WAITING_FOR_DELETION
-        )
-    }
-
-    /// An action failed. `passing` is the reason if the failure may be temporary.
-    pub fn failed(what: &str, passing: Reason, failure: &Failure) -> Self {
-        let (reason, remedy) = match failure.class {
-            Class::Forbidden => (
-                reason::FORBIDDEN,
-                "; if the operator lacks the permission, grant it (chart value namespaceclass.rbac.rules)",
-            ),
-            Class::Invalid => (reason::REJECTED, "; correct the resource in the class"),
-            Class::NotFound
-            | Class::AlreadyExists
-            | Class::Conflict
-            | Class::Gone
-            | Class::Throttled
-            | Class::Unavailable
-            | Class::Unknown => (passing, ""),
-        };
-        Self { reason, message: format!("{what}: {failure}{remedy}"), retry: true }
-    }
-
-    /// A change of an existing object failed. Some fields can't be changed once they are set.
-    pub(super) fn change_failed(what: &str, failure: &Failure) -> Self {
-        let mut trouble = Self::failed(what, reason::APPLY_FAILED, failure);
-        if failure.class == Class::Invalid {
-            trouble.message.push_str(
-                ", or, if a field can't be changed in an object that exists, delete the object: it is created anew",
-            );
-        }
-        trouble
-    }
-
-    pub(super) fn contested(what: &str) -> Self {
-        let message = format!(
-            "{what}: somebody keeps changing or removing it; stop them, or take out of the class what they change \
-             (metadata.managedFields names the writers)"
-        );
-        Self { reason: reason::CONTESTED, message, retry: false }
-    }
-
-    pub(super) fn kept(what: &str) -> Self {
-        let message =
-            format!("{what} is no longer in the class, but stays until the mistakes in that are mended");
-        Self { reason: reason::INVALID_RESOURCES, message, retry: false }
-    }
-
-    pub(super) fn waiting(what: &str) -> Self {
-        let message = format!("{what} is being deleted; waiting until it is gone");
-        Self { reason: reason::WAITING_FOR_DELETION, message, retry: true }
-    }
-
-    pub(super) fn conflict(what: &str, owner: &str) -> Self {
-        let message = format!(
-            "{what} exists and belongs to {owner}; rename it in the class, or remove the other owner's object"
-        );
-        Self { reason: reason::OWNERSHIP_CONFLICT, message, retry: true }
-    }
-}
+use super::store::Store;
 
 /// An apply and its preconditions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -232,14 +78,9 @@ pub struct Work {
     pub adopted: Option<BTreeSet<String>>,
 }
 
-/// Returns the title of an entry for messages.
-pub fn title(entry: &ClassResource) -> String {
-    format!("spec.resources[{}]: {} {}", entry.index, entry.kind.kind, entry.name)
-}
-
 impl Work {
     /// Compares the desired resources with the known ones. The watches of all kinds must be settled.
-    pub fn plan(namespace: &str, binding: &Binding, resolved: &Resolved, world: &World) -> Self {
+    pub fn plan(namespace: &str, binding: &Binding, resolved: &Resolved, store: &Store) -> Self {
         let content = &resolved.content;
         let is_named = |resource: &AppliedResource| {
             let group = group_of(&resource.api_version).to_owned();
@@ -248,7 +89,7 @@ impl Work {
         let remembered: BTreeSet<AppliedResource> = binding.status.remembered().cloned().collect();
         let (named, mut stale): (Vec<_>, Vec<_>) = remembered.into_iter().partition(is_named);
         // Objects of applies that another leader sent, or this one before a crash, and whose results it did not see.
-        for (kind, name, resource) in world.resources_in(namespace) {
+        for (kind, name, resource) in store.resources_in(namespace) {
             let left = AppliedResource { api_version: kind.api_version(), kind: kind.kind.clone(), name };
             let is_ours =
                 matches!(ownership(resource, binding), Ownership::Owned { .. } | Ownership::Adopted { .. })
@@ -276,7 +117,7 @@ impl Work {
             work.causes.push(ConditionCause { reason, message, retry: false });
         }
         for entry in &content.entries {
-            work.plan_entry(namespace, entry, world);
+            work.plan_entry(namespace, entry, store);
         }
         // A resource that was applied once and whose entry now has a mistake is not removed, and stays listed.
         let valid: BTreeSet<_> = content.entries.iter().map(|entry| entry.id()).collect();
@@ -289,10 +130,10 @@ impl Work {
         work
     }
 
-    fn plan_entry(&mut self, namespace: &str, entry: &Arc<ClassResource>, world: &World) {
-        let Some(resources) = world.resources.get(&entry.kind) else { return };
+    fn plan_entry(&mut self, namespace: &str, entry: &Arc<ClassResource>, store: &Store) {
+        let Some(resources) = store.resources.get(&entry.kind) else { return };
         if let Some(failure) = &resources.refused {
-            let what = format!("{}: watching the kind", title(entry));
+            let what = format!("{}: watching the kind", entry.title());
             self.keep_if_listed(entry);
             self.causes.push(ConditionCause {
                 retry: false,
@@ -381,10 +222,10 @@ impl Work {
             }
             Ownership::Terminating => {
                 self.keep_if_listed(entry);
-                self.causes.push(ConditionCause::waiting(&title(entry)));
+                self.causes.push(ConditionCause::waiting(&entry.title()));
             }
             Ownership::OwnedByOther => {
-                self.causes.push(ConditionCause::conflict(&title(entry), &found.owner));
+                self.causes.push(ConditionCause::conflict(&entry.title(), &found.owner));
             }
         }
     }
@@ -414,6 +255,24 @@ impl Work {
             }
             // It is no longer ours. So it is neither removed nor listed.
             Ownership::Adoptable { .. } | Ownership::OwnedByOther => {}
+        }
+    }
+
+    /// Continues after the removals. What is not gone yet stays listed.
+    pub fn pruned(&mut self, outcomes: Vec<Outcome>) {
+        for (removal, outcome) in std::mem::take(&mut self.removals).into_iter().zip(outcomes) {
+            let what = format!("{} {}", removal.resource.kind, removal.resource.name);
+            let cause = match outcome {
+                Ok(Success::Object(object)) if is_deleting(&object) => ConditionCause::waiting(&what),
+                Ok(_) => continue,
+                // It existed a moment ago. It is dropped from the status once a read has shown that it is gone.
+                Err(failure) if failure.class == Class::NotFound => ConditionCause::waiting(&what),
+                Err(failure) => {
+                    ConditionCause::failed(&format!("{what}: removing it"), reason::PRUNE_FAILED, &failure)
+                }
+            };
+            self.causes.push(cause);
+            self.listed.insert(removal.resource);
         }
     }
 
@@ -459,19 +318,6 @@ impl Work {
     }
 }
 
-/// Returns the owner of an object, as text for messages.
-pub fn owner_title(object: &Value) -> String {
-    let owners = object["metadata"]["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
-    let owner = owners.iter().find(|owner| owner["controller"] == true).or(owners.first());
-    owner.map_or_else(
-        || "nobody".to_owned(),
-        |owner| {
-            let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
-            format!("{} {}", text("kind"), text("name"))
-        },
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -481,15 +327,15 @@ mod tests {
 
     #[test]
     fn what_was_deleted_is_created_again_only_if_the_binding_has_not_changed() {
-        let mut world = World::default();
-        world.kinds.learn("v1", vec![Kind::known("", "v1", "ConfigMap", "configmaps", true)]);
+        let mut store = Store::default();
+        store.kinds.learn("v1", vec![Kind::known("", "v1", "ConfigMap", "configmaps", true)]);
         let resource = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } });
-        let content = Arc::new(resolved_class::resolve("web", &[resource], &world.kinds));
+        let content = Arc::new(resolved_class::resolve("web", &[resource], &store.kinds));
         let entry = Arc::clone(&content.entries[0]);
         let resolved = Resolved { uid: "class".to_owned(), generation: 1, content };
         let listed = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "a" }]);
         let binding = json!({ "metadata": { "uid": "binding" }, "status": { "appliedResources": listed } });
-        let mut work = Work::plan("team", &Binding::read(&binding), &resolved, &world);
+        let mut work = Work::plan("team", &Binding::read(&binding), &resolved, &store);
         let ours = Ownership::Owned { uid: "a".to_owned(), version: "1".to_owned() };
         let found = Found { ownership: ours, owner: String::new(), class: None, adopted: false };
         work.surveyed(&entry, Some(found));

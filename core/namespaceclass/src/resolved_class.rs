@@ -9,12 +9,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_crds::namespaceclass::{AppliedResource, GROUP};
 use lockstep_engine::digest::digest;
-use lockstep_engine::object::{Kind, metadata};
+use lockstep_engine::object::{Kind, controller_reference, metadata};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::kinds::Kinds;
 use super::names::{self, ADOPTED_ANNOTATION, ADOPTION_POLICY_ANNOTATION, CLASS_LABEL, CONTENT_ANNOTATION};
-use super::world::{Binding, Kinds};
 
 /// Identifies a resource within a namespace, whatever version of its API is used: group, kind, name.
 pub type ResourceId = (String, String, String);
@@ -47,6 +47,11 @@ impl ClassResource {
         }
     }
 
+    /// Returns the title of the resource for messages.
+    pub fn title(&self) -> String {
+        format!("spec.resources[{}]: {} {}", self.index, self.kind.kind, self.name)
+    }
+
     /// Returns the identity of the resource, whatever the version.
     pub fn id(&self) -> ResourceId {
         (self.kind.group.clone(), self.kind.kind.clone(), self.name.clone())
@@ -57,16 +62,18 @@ impl ClassResource {
         (&self.kind.group, &self.kind.kind) == (&other.kind.group, &other.kind.kind)
     }
 
-    /// Returns the manifest for the namespace of a binding, which becomes the resource's controller. An object that existed
-    /// before and is to be kept has no owner, or the garbage collector would remove it with the binding.
-    pub fn manifest(&self, namespace: &str, binding: &Binding, adopted: bool) -> Value {
+    /// Returns the manifest for a namespace. Its binding, which is named like it and has this uid, becomes the resource's
+    /// controller. An object that existed before and is to be kept has no owner, or the garbage collector would remove it
+    /// with the binding.
+    pub fn manifest(&self, namespace: &str, binding_uid: &str, adopted: bool) -> Value {
         let mut manifest = self.template.clone();
         manifest["metadata"]["namespace"] = json!(namespace);
         if adopted {
-            manifest["metadata"]["annotations"][ADOPTED_ANNOTATION] = json!(binding.uid);
+            manifest["metadata"]["annotations"][ADOPTED_ANNOTATION] = json!(binding_uid);
         }
         if !adopted || !self.keeps_adopted {
-            manifest["metadata"]["ownerReferences"] = json!([binding.owner_reference(namespace)]);
+            let owner = controller_reference(&names::binding(), namespace, binding_uid);
+            manifest["metadata"]["ownerReferences"] = json!([owner]);
         }
         manifest
     }

@@ -3,7 +3,6 @@
 //! Source: NamespaceClass operator, "Field Indexing" and "Event-Driven Architecture".
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockstep_crds::namespaceclass::CONTROLLER;
 use lockstep_engine::action::{Action, Class as FailureClass, Failure, Scope};
@@ -15,14 +14,11 @@ use lockstep_engine::recording::Traits;
 use lockstep_engine::time::Now;
 use serde_json::Value;
 
+use super::controller::{BACKOFF, Controller, Key};
+use super::model::{Binding, Class, Namespace, Resolved};
 use super::names;
 use super::recording::TRAITS;
-use super::world::{self, Binding, Class, Namespace, Resources, World};
-use super::{BACKOFF, Controller, Key};
-
-/// The minimum time for which a kind is watched after a pass over a namespace last needed it. It is longer than a request of
-/// an earlier leader can be in progress. Such a request may create an object that no class lists by then.
-const LINGER: Duration = Duration::from_mins(5);
+use super::store::{self, Store};
 
 impl Control for Controller {
     const NAME: &'static str = CONTROLLER;
@@ -37,7 +33,7 @@ impl Control for Controller {
     const TRAITS: Traits = TRAITS;
 
     fn new(outbox: Outbox<Key>) -> Self {
-        Self { world: World::default(), outbox }
+        Self { store: Store::default(), outbox }
     }
 
     fn outbox(&mut self) -> &mut Outbox<Key> {
@@ -45,15 +41,15 @@ impl Control for Controller {
     }
 
     fn keys(&self) -> Vec<Key> {
-        let world = &self.world;
-        let classes = world.classes.iter().map(|(name, _)| Key::Class(name.clone()));
-        let namespaces = world.namespaces.iter().map(|(name, _)| Key::Namespace(name.clone()));
-        let bindings = world.bindings.iter().map(|(name, _)| Key::Binding(name.clone()));
+        let store = &self.store;
+        let classes = store.classes.iter().map(|(name, _)| Key::Class(name.clone()));
+        let namespaces = store.namespaces.iter().map(|(name, _)| Key::Namespace(name.clone()));
+        let bindings = store.bindings.iter().map(|(name, _)| Key::Binding(name.clone()));
         classes.chain(namespaces).chain(bindings).collect()
     }
 
     fn is_synced(&self) -> bool {
-        self.world.is_synced()
+        self.store.is_synced()
     }
 
     fn resync(&mut self, now: Now) {
@@ -71,11 +67,11 @@ impl Control for Controller {
 
     fn list_started(&mut self, kind: &Arc<Kind>) {
         match Watched::of(kind) {
-            Watched::Namespaces => self.world.namespaces.start_list(),
-            Watched::Classes => self.world.classes.start_list(),
-            Watched::Bindings => self.world.bindings.start_list(),
+            Watched::Namespaces => self.store.namespaces.start_list(),
+            Watched::Classes => self.store.classes.start_list(),
+            Watched::Bindings => self.store.bindings.start_list(),
             Watched::Resources => {
-                if let Some(resources) = self.world.resources.get_mut(kind) {
+                if let Some(resources) = self.store.resources.get_mut(kind) {
                     resources.cache.start_list();
                 }
             }
@@ -85,25 +81,25 @@ impl Control for Controller {
     fn list_completed(&mut self, kind: &Arc<Kind>) {
         match Watched::of(kind) {
             Watched::Namespaces => {
-                for (name, _) in self.world.namespaces.complete_list() {
-                    self.world.reported_events.remove(&name);
+                for (name, _) in self.store.namespaces.complete_list() {
+                    self.store.reported_events.remove(&name);
                     self.set_unresolved(&name, false);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
             }
             Watched::Classes => {
-                let gone = self.world.classes.complete_list();
+                let gone = self.store.classes.complete_list();
                 self.outbox.woken.extend(gone.into_iter().map(|(name, _)| Key::Class(name)));
             }
             Watched::Bindings => {
-                let gone = self.world.bindings.complete_list();
+                let gone = self.store.bindings.complete_list();
                 for (name, _) in gone {
                     self.forget_binding(&name);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
             }
             Watched::Resources => {
-                let Some(resources) = self.world.resources.get_mut(kind) else { return };
+                let Some(resources) = self.store.resources.get_mut(kind) else { return };
                 let is_news = resources.listed();
                 for ((namespace, _), _) in resources.cache.complete_list() {
                     self.outbox.woken.push(Key::Binding(namespace));
@@ -120,34 +116,34 @@ impl Control for Controller {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 let namespace = Namespace::read(object);
-                let told = self.world.namespaces.get(&name).is_some_and(|held| held.is_same(&namespace));
-                if self.world.namespaces.observe(name.clone(), namespace) && !told {
+                let told = self.store.namespaces.get(&name).is_some_and(|held| held.is_same(&namespace));
+                if self.store.namespaces.observe(name.clone(), namespace) && !told {
                     self.outbox.woken.push(Key::Namespace(name.clone()));
                     // The reconcile of its binding may have ended because the namespace was not cached yet.
-                    if self.world.bindings.get(&name).is_some() {
+                    if self.store.bindings.get(&name).is_some() {
                         self.outbox.woken.push(Key::Binding(name));
                     }
                 }
             }
             Watched::Classes => {
                 let class = Class::read(object);
-                let told = self.world.classes.get(&name).is_some_and(|held| held.is_same(&class));
-                if self.world.classes.observe(name.clone(), class) && !told {
+                let told = self.store.classes.get(&name).is_some_and(|held| held.is_same(&class));
+                if self.store.classes.observe(name.clone(), class) && !told {
                     self.outbox.woken.push(Key::Class(name));
                 }
             }
             Watched::Bindings => {
                 let namespace = metadata(object, "namespace").to_owned();
                 let binding = Binding::read(object);
-                let told = self.world.bindings.get(&name).is_some_and(|held| held.is_same(&binding));
+                let told = self.store.bindings.get(&name).is_some_and(|held| held.is_same(&binding));
                 // A namespace has one binding, named like it. The operator does not reconcile bindings of other names.
-                if name == namespace && self.world.bindings.observe(name.clone(), binding) && !told {
+                if name == namespace && self.store.bindings.observe(name.clone(), binding) && !told {
                     self.outbox.woken.push(Key::Namespace(name.clone()));
                     self.outbox.woken.push(Key::Binding(name));
                 }
             }
             Watched::Resources => {
-                if self.world.observe_resource(kind, object) {
+                if self.store.observe_resource(kind, object) {
                     self.outbox.woken.push(Key::Binding(metadata(object, "namespace").to_owned()));
                 }
             }
@@ -159,25 +155,25 @@ impl Control for Controller {
         let version = resource_version(object);
         match Watched::of(kind) {
             Watched::Namespaces => {
-                if self.world.namespaces.vanish(&name, version) {
+                if self.store.namespaces.vanish(&name, version) {
                     self.set_unresolved(&name, false);
                 }
-                self.world.reported_events.remove(&name);
+                self.store.reported_events.remove(&name);
             }
             Watched::Classes => {
-                if self.world.classes.vanish(&name, version) {
+                if self.store.classes.vanish(&name, version) {
                     self.outbox.woken.push(Key::Class(name));
                 }
             }
             Watched::Bindings => {
-                if metadata(object, "namespace") == name && self.world.bindings.vanish(&name, version) {
+                if metadata(object, "namespace") == name && self.store.bindings.vanish(&name, version) {
                     self.forget_binding(&name);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
             }
             Watched::Resources => {
-                let key = world::resource_key(object);
-                let Some(resources) = self.world.resources.get_mut(kind) else { return };
+                let key = store::resource_key(object);
+                let Some(resources) = self.store.resources.get_mut(kind) else { return };
                 if resources.cache.vanish(&key, version) {
                     self.outbox.woken.push(Key::Binding(key.0));
                 }
@@ -189,10 +185,10 @@ impl Control for Controller {
         // The kind may be gone altogether: it is discovered again before its classes are validated again. Discovery may be
         // stale, so this is done each time that the watch gets this answer.
         if failure.class == FailureClass::NotFound {
-            self.world.kinds.forget(&kind.api_version());
+            self.store.kinds.forget(&kind.api_version());
             self.wake_classes_using(kind);
         }
-        if self.world.refuse(kind, failure) {
+        if self.store.refuse(kind, failure) {
             self.wake_bindings_using(kind);
         }
     }
@@ -200,14 +196,8 @@ impl Control for Controller {
 
 impl Controller {
     fn forget_binding(&mut self, namespace: &str) {
-        self.world.drift_backoff.remove(namespace);
-        self.world.unconfirmed.remove(&ObjectRef::namespaced(&names::binding(), namespace, namespace));
-    }
-
-    pub(super) fn wake_bindings_of(&mut self, class: &str) {
-        let class = class.to_owned();
-        let namespaces = self.world.bindings.keys_by(&class);
-        self.outbox.woken.extend(namespaces.map(|namespace| Key::Binding(namespace.clone())));
+        self.store.drift_backoff.remove(namespace);
+        self.store.unconfirmed.remove(&ObjectRef::namespaced(&names::binding(), namespace, namespace));
     }
 
     fn wake_bindings_using(&mut self, kind: &Kind) {
@@ -222,55 +212,9 @@ impl Controller {
     }
 
     fn classes_using(&self, kind: &Kind) -> Vec<String> {
-        let uses =
-            |resolved: &&world::Resolved| resolved.content.entries.iter().any(|entry| *entry.kind == *kind);
-        let using = self.world.resolved.iter().filter(|(_, resolved)| uses(resolved));
+        let uses = |resolved: &&Resolved| resolved.content.entries.iter().any(|entry| *entry.kind == *kind);
+        let using = self.store.resolved.iter().filter(|(_, resolved)| uses(resolved));
         using.map(|(class, _)| class.clone()).collect()
-    }
-
-    /// Watches a kind unless it is watched already: metadata only, and only objects that carry our label. Returns whether
-    /// decisions about the kind can be made yet.
-    pub(super) fn watch_resources(&mut self, kind: &Arc<Kind>, now: Now) -> bool {
-        if let Some(resources) = self.world.resources.get_mut(kind) {
-            resources.needed = now.monotonic;
-            return resources.is_settled();
-        }
-        let resources = Resources { needed: now.monotonic, ..Resources::default() };
-        self.world.resources.insert(Arc::clone(kind), resources);
-        let scope =
-            Scope { selector: names::CLASS_LABEL.to_owned(), metadata_only: true, ..Scope::default() };
-        self.outbox.requests.push(Action::Watch { kind: Arc::clone(kind), scope });
-        false
-    }
-
-    /// Ends the watches of kinds that no class contains any more, once no request for them can be in progress.
-    fn unwatch_unused(&mut self, now: Now) {
-        let in_use = self.world.kinds_in_use();
-        let is_unused = |(kind, resources): &(&Arc<Kind>, &Resources)| {
-            !in_use.contains(*kind) && now.monotonic.since(resources.needed) >= LINGER
-        };
-        let unused = self.world.resources.iter().filter(is_unused);
-        self.unwatch(unused.map(|(kind, _)| Arc::clone(kind)).collect());
-    }
-
-    /// Ends the watches of kinds that neither they nor discovery find any more. A kind that comes back is then watched at
-    /// once. The old watch, which has long failed, would retry much later.
-    pub(super) fn unwatch_gone(&mut self, api_version: &str) {
-        let kinds = &self.world.kinds;
-        let is_gone = |(kind, resources): &(&Arc<Kind>, &Resources)| {
-            kind.api_version() == api_version
-                && resources.is_missed
-                && kinds.find(api_version, &kind.kind).as_ref() != Some(*kind)
-        };
-        let gone = self.world.resources.iter().filter(is_gone);
-        self.unwatch(gone.map(|(kind, _)| Arc::clone(kind)).collect());
-    }
-
-    fn unwatch(&mut self, kinds: Vec<Arc<Kind>>) {
-        for kind in kinds {
-            self.world.resources.remove(&kind);
-            self.outbox.requests.push(Action::Unwatch { kind });
-        }
     }
 }
 

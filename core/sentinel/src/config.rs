@@ -11,7 +11,7 @@ use lockstep_engine::duration;
 use serde_json::Value;
 
 use super::decision::Backoffs;
-use super::fleet::{Dialect, ResourceType};
+use super::resource::{Dialect, ResourceType};
 use super::selector::Selector;
 
 /// The resources that a Sentinel watches, and the broker to which it publishes.

@@ -23,9 +23,10 @@ use lockstep_engine::random::Random;
 use lockstep_engine::time::Monotonic;
 use lockstep_engine::trace::{Span, Trace};
 
-use super::fleet::{self, Flaw, Resource};
-use super::load::Loaded;
+use super::fleet::{self, Flaw};
+use super::loader::Loaded;
 use super::pager::{Pager, Progress};
+use super::resource::Resource;
 
 /// The maximum number of events in one request.
 const BATCH: usize = 100;

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use lockstep_engine::time::Wall;
 use serde::{Deserialize, Serialize};
 
-use super::fleet::Resource;
+use super::resource::Resource;
 
 /// The backoffs of resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::decision::BACKOFF_EXPIRED;
-use super::fleet::{Owner, Resource, ResourceType};
+use super::resource::{Owner, Resource, ResourceType};
 
 /// The source of the events.
 pub const SOURCE: &str = "hyperfleet-sentinel";

@@ -7,13 +7,13 @@ use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use lockstep_engine::conditions::cut;
 use lockstep_engine::document::Fields;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use super::resource::{Dialect, Resource, ResourceType};
 use super::selector::{Selector, quoted_id};
 
 mod item;
@@ -26,91 +26,6 @@ const PAGE_SIZES: [usize; 4] = [PAGE_SIZE, 20, 4, 1];
 /// The maximum number of a page's mistakes that are reported, and the maximum size of each report in bytes.
 const PROBLEMS_MAX: usize = 20;
 const PROBLEM_MAX_BYTES: usize = 256;
-
-/// The maximum length of the name of a kind of resources.
-const NAME_MAX: usize = 63;
-
-/// The dialect of the API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Dialect {
-    /// A `labels` parameter; `status.phase` and `status.lastTransitionTime`.
-    Labels,
-    /// A `search` parameter; `status.conditions`.
-    Search,
-}
-
-/// The kind of watched resources: its plural, as configurations, paths and metrics name it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ResourceType(String);
-
-impl ResourceType {
-    /// Parses a plural: lowercase letters, digits and hyphens, with no hyphen at either end. The chart uses it as a label.
-    pub fn read(plural: &str) -> Option<Self> {
-        let is_plural = plural.len() <= NAME_MAX
-            && plural.starts_with(|c: char| c.is_ascii_lowercase())
-            && !plural.ends_with('-')
-            && plural.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-        is_plural.then(|| Self(plural.to_owned()))
-    }
-
-    /// Returns the plural.
-    pub fn name(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the kind of a resource that does not name its own.
-    pub fn kind(&self) -> &str {
-        match self.name() {
-            "clusters" => "Cluster",
-            "nodepools" => "NodePool",
-            other => other,
-        }
-    }
-
-    /// Returns the kind as types of events name it: the kind that a resource names, in lowercase letters.
-    pub fn singular(&self, kind: &str) -> String {
-        let is_plain = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        match self.name() {
-            "clusters" | "nodepools" => self.kind().to_ascii_lowercase(),
-            other if !is_plain => other.to_owned(),
-            _ => kind.to_ascii_lowercase(),
-        }
-    }
-}
-
-/// One resource, with the fields that the Sentinel needs.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Resource {
-    /// Its id.
-    pub id: String,
-    /// Its kind, if the API returns it.
-    pub kind: Option<String>,
-    /// Its path in the API.
-    pub href: Option<String>,
-    /// Its generation.
-    pub generation: Option<i64>,
-    /// Whether its labels match the selector. If the API does not return labels, it has filtered by them.
-    pub is_selected: bool,
-    /// Its owner.
-    pub owner_references: Option<Owner>,
-    /// Whether it is Ready.
-    pub is_ready: bool,
-    /// When adapters last reported on it, or when it was created if they never did.
-    pub since: Option<Timestamp>,
-}
-
-/// The owner of a resource, with the fields that consumers read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(expecting = "an owner")]
-pub struct Owner {
-    /// Its id.
-    pub id: Option<String>,
-    /// Its kind.
-    pub kind: Option<String>,
-    /// Its path in the API.
-    pub href: Option<String>,
-}
 
 /// One page of a list.
 #[derive(Debug, Clone, Default, PartialEq)]

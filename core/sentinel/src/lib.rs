@@ -12,26 +12,22 @@
 //!
 //! | what | where | source in the specification |
 //! | --- | --- | --- |
-//! | configuration, Secret, reload | [`load`], [`config`], [`selector`] | "Config Loader" |
-//! | requests to the API, and its answers | [`fleet`], [`pager`] | "Resource Watcher" |
+//! | configuration, Secret, reload | `load`, [`loader`], [`config`], [`selector`] | "Config Loader" |
+//! | requests to the API, and its answers | [`fleet`], [`resource`], [`pager`] | "Resource Watcher" |
 //! | whether a resource is due | [`decision`] | "Decision Engine" |
 //! | the event | [`event`] | "Message Publisher" |
-//! | one cycle: visit, publish, retry | [`cycle`], `visit`, `publish` | "Main Reconciler" |
-//! | metrics, conditions | [`metrics`], [`status`] | "Metrics and Observability" |
+//! | one cycle: visit, publish, retry | [`cycle`], `visit`, `publish`, `link` | "Main Reconciler" |
+//! | metrics, conditions | [`metrics`], [`status`], `report` | "Metrics and Observability" |
+//! | state, requests in flight | `state` | |
 //!
 //! No state is stored beyond the process: the next process reads from the fleet which resources are due.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_crds::sentinel::{SecretKeyRef, SentinelConfigStatus};
-use lockstep_engine::action::{Action, ActionId, Outcome, Request, Scope};
-use lockstep_engine::broker::Broker;
+use lockstep_engine::action::{Action, ActionId, Outcome, Scope};
 use lockstep_engine::conditions::Status;
 use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
-use lockstep_engine::object::ObjectRef;
-use lockstep_engine::random::Random;
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_engine::trace::Trace;
 
@@ -40,22 +36,23 @@ pub mod cycle;
 pub mod decision;
 pub mod event;
 pub mod fleet;
-pub mod load;
+mod link;
+mod load;
+pub mod loader;
 pub mod metrics;
 pub mod pager;
 mod publish;
+mod report;
+pub mod resource;
 pub mod selector;
+mod state;
 pub mod status;
 mod visit;
 
-use cycle::{Batch, Cycle};
-use event::Ids;
-use fleet::Flaw;
-use load::{Loaded, Loader};
-use metrics::{Shard, operation};
-use pager::Progress;
-use publish::Link;
-use status::Conditions;
+use cycle::Cycle;
+use metrics::operation;
+use state::Asked;
+pub use state::{Sentinel, Settings};
 
 /// The minimum time without a step before it counts as stuck, so that a busy machine does not count as stuck.
 const PATIENCE_MIN: Duration = Duration::from_secs(10);
@@ -63,105 +60,7 @@ const PATIENCE_MIN: Duration = Duration::from_secs(10);
 /// The machine's name.
 const NAME: &str = lockstep_crds::sentinel::CONTROLLER;
 
-/// The settings of a Sentinel.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The namespace of its SentinelConfig.
-    pub namespace: String,
-    /// The name of its SentinelConfig.
-    pub config: String,
-    /// Whether each decision is logged, and not only the result of a cycle.
-    pub tells_decisions: bool,
-    /// Whether each cycle is a trace, with the publications of its events as spans.
-    pub traces: bool,
-    /// The seed of event ids, traces and all jitter.
-    pub seed: u64,
-}
-
-/// The state of a Sentinel.
-#[derive(Debug)]
-pub struct Sentinel {
-    settings: Settings,
-    loader: Loader,
-    conditions: Conditions,
-    /// The broker, once its URL and credentials are known.
-    broker: Option<Arc<Broker>>,
-    link: Link,
-    cycle: Option<Cycle>,
-    cycles: u64,
-    /// The progress of the last poll, from which the next one continues.
-    progress: Progress,
-    next_poll: Monotonic,
-    /// When it last took a step.
-    stepped: Monotonic,
-    asked: BTreeMap<ActionId, Asked>,
-    last_id: u64,
-    ids: Ids,
-    random: Random,
-    /// Whether new work may start; false at the end.
-    is_acting: bool,
-    /// The malformed resources of the last cycle.
-    malformed: BTreeSet<Flaw>,
-    /// Shards that were watched before and still have events in flight.
-    former: Vec<Shard>,
-    /// Whether a list was ever read to its end.
-    has_polled: bool,
-    /// Whether the broker was ever connected.
-    has_connected: bool,
-}
-
-/// The purpose of a request.
-#[derive(Debug)]
-enum Asked {
-    Watch,
-    Secret(SecretKeyRef),
-    Connect(Arc<Broker>),
-    Page { cycle: u64, url: String },
-    Publish { cycle: u64, batch: Batch, loaded: Arc<Loaded> },
-    Status(Box<SentinelConfigStatus>),
-}
-
 impl Sentinel {
-    /// Returns a Sentinel with empty state.
-    pub fn new(settings: Settings) -> Self {
-        Self {
-            random: Random::from_seed(settings.seed),
-            settings,
-            loader: Loader::default(),
-            conditions: Conditions::default(),
-            broker: None,
-            link: Link::default(),
-            cycle: None,
-            cycles: 0,
-            progress: Progress::default(),
-            next_poll: Monotonic::START,
-            stepped: Monotonic::START,
-            asked: BTreeMap::new(),
-            last_id: 0,
-            ids: Ids::default(),
-            is_acting: false,
-            malformed: BTreeSet::new(),
-            former: Vec::new(),
-            has_polled: false,
-            has_connected: false,
-        }
-    }
-
-    fn object(&self) -> ObjectRef {
-        ObjectRef::namespaced(&load::kind(), &self.settings.namespace, &self.settings.config)
-    }
-
-    fn shard(&self) -> Shard {
-        self.loader.loaded.as_ref().map(|loaded| loaded.shard.clone()).unwrap_or_default()
-    }
-
-    fn ask(&mut self, action: Action, asked: Asked, step: &mut Step) {
-        self.last_id += 1;
-        let id = ActionId(self.last_id);
-        self.asked.insert(id, asked);
-        step.requests.push(Request { id, action });
-    }
-
     fn finished(&mut self, id: ActionId, outcome: Outcome, now: Now, step: &mut Step) {
         match self.asked.remove(&id) {
             None | Some(Asked::Watch) => {}
@@ -174,18 +73,6 @@ impl Sentinel {
             }
             Some(Asked::Status(status)) => self.status_written(*status, outcome, now, step),
         }
-    }
-
-    /// Ends the metrics of shards that are not watched any more, once nothing is left to be counted.
-    fn forget(&mut self, step: &mut Step) {
-        let is_counted = |shard: &Shard| {
-            let of_shard =
-                |asked: &Asked| matches!(asked, Asked::Publish { loaded, .. } if loaded.shard == *shard);
-            self.asked.values().any(of_shard)
-        };
-        let current = self.shard();
-        let over = self.former.extract_if(.., |shard| !is_counted(shard));
-        step.notes.extend(over.flat_map(|shard| shard.forgotten(&current)));
     }
 
     /// Starts all work that may start now.
@@ -244,7 +131,7 @@ impl Sentinel {
         // Cycles without any work happen every few seconds.
         let is_quiet = tally.published == 0 && tally.failed == 0 && tally.malformed == 0;
         step.notes.push(Note::Log { debug: is_quiet, message });
-        self.tell_cycle(tally);
+        self.conditions.cycle_ended(tally);
     }
 }
 
@@ -263,7 +150,7 @@ impl Machine for Sentinel {
                     name: Some(self.settings.config.clone()),
                     ..Scope::default()
                 };
-                self.ask(Action::Watch { kind: load::kind(), scope }, Asked::Watch, &mut step);
+                self.ask(Action::Watch { kind: loader::kind(), scope }, Asked::Watch, &mut step);
             }
             Event::LeadershipChanged { leading } => {
                 self.is_acting = leading;

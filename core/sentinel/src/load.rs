@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_crds::sentinel::{GROUP, SecretKeyRef, SentinelConfigStatus, VERSION};
+use lockstep_crds::sentinel::SecretKeyRef;
 use lockstep_engine::action::{Action, Outcome, Success};
 use lockstep_engine::broker::Broker;
 use lockstep_engine::machine::{Note, Step};
@@ -17,88 +17,15 @@ use lockstep_engine::time::{Monotonic, Now};
 use serde_json::Value;
 
 use super::config::{self, Config, Target};
-use super::metrics::{RELOADS, Shard, operation};
+use super::link::Link;
+use super::loader::{Loaded, Observed};
+use super::metrics::{self, RELOADS, Shard, operation};
 use super::pager::Progress;
+use super::state::{Asked, Sentinel};
 use super::status::{self, Finding};
-use super::{Asked, Link, Sentinel, metrics};
 
 /// The delay until a configuration that could not be loaded is tried again.
-pub const RETRY: Duration = Duration::from_secs(30);
-
-/// A loaded configuration.
-#[derive(Debug, PartialEq)]
-pub struct Loaded {
-    /// The parsed configuration.
-    pub config: Config,
-    /// Its labels in metrics.
-    pub shard: Shard,
-    /// The generation of the object.
-    pub generation: i64,
-}
-
-/// The object as the watch last showed it.
-#[derive(Debug)]
-pub struct Observed {
-    pub(super) uid: String,
-    pub(super) version: u64,
-    pub(super) generation: i64,
-    spec: Value,
-    /// Its status, or the status that was written since.
-    pub(super) status: SentinelConfigStatus,
-}
-
-impl Observed {
-    /// Records a status write. What the watch showed before is outdated by it. What it showed since is not: another client
-    /// may have written before the answer arrived.
-    pub(super) fn written(&mut self, status: SentinelConfigStatus, answer: &Success) {
-        if let Success::Object(object) = answer {
-            let version = resource_version(object);
-            if version < self.version {
-                return;
-            }
-            self.version = version;
-        }
-        self.status = status;
-    }
-}
-
-/// The state of the configuration.
-#[derive(Debug, Default)]
-pub struct Loader {
-    pub(super) observed: Option<Observed>,
-    pub(super) loaded: Option<Arc<Loaded>>,
-    /// Whether the last list contained it.
-    was_listed: bool,
-    /// What is wrong with it, and when that is reported again.
-    problem: Option<(String, Monotonic)>,
-    /// The earliest time of the next read of the Secret.
-    secret_not_before: Monotonic,
-    is_reading_secret: bool,
-}
-
-/// Returns the kind of configurations.
-pub fn kind() -> Arc<Kind> {
-    Kind::known(GROUP, VERSION, "SentinelConfig", "sentinelconfigs", true)
-}
-
-impl Loader {
-    /// Returns when the next work is due.
-    pub(super) fn next_due(&self) -> Option<Monotonic> {
-        self.problem.as_ref().map(|(_, at)| *at)
-    }
-
-    /// Returns the Secret that the loaded configuration names.
-    pub(super) fn secret(&self) -> Option<&SecretKeyRef> {
-        match &self.loaded.as_ref()?.config.target {
-            Target::InSecret { secret, .. } => Some(secret),
-            Target::Known(_) => None,
-        }
-    }
-
-    pub(super) fn generation(&self) -> i64 {
-        self.observed.as_ref().map_or(0, |observed| observed.generation)
-    }
-}
+const RETRY: Duration = Duration::from_secs(30);
 
 impl Sentinel {
     pub(super) fn list_started(&mut self) {

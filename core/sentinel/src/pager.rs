@@ -21,7 +21,8 @@ use lockstep_engine::backoff::{Backoff, RETRY_AFTER_MAX};
 use lockstep_engine::random::Random;
 use lockstep_engine::time::Monotonic;
 
-use super::fleet::{Dialect, PAGE_SIZE, Page, Place};
+use super::fleet::{PAGE_SIZE, Page, Place};
+use super::resource::Dialect;
 use super::selector::quoted_id;
 
 /// A page that fails this often is skipped. The pages after a skipped one are tried once.

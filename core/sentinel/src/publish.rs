@@ -1,48 +1,25 @@
-//! The connection to the broker, and the publication of events.
+//! Connects to the broker, and publishes events.
 //!
 //! Source: HyperFleet Sentinel, "Message Publisher", "Error Handling".
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
-use lockstep_engine::backoff::Backoff;
 use lockstep_engine::broker::{Broker, CloudEvent};
 use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::time::{Monotonic, Now};
 
 use super::cycle::{Batch, Cycle, Fate};
-use super::load::Loaded;
+use super::loader::Loaded;
+use super::state::{Asked, Sentinel};
 use super::status::{self, Finding};
-use super::{Asked, Sentinel, event, metrics};
-
-/// The backoff after a connection failed or was lost.
-const RECONNECT: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_secs(30) };
-
-/// The connection to the broker.
-#[derive(Debug, Default)]
-pub(super) struct Link {
-    pub(super) is_up: bool,
-    /// Whether there were failures since it was last up.
-    is_troubled: bool,
-    is_asking: bool,
-    /// Consecutive failures or losses since it last worked. A user who can connect may still not be permitted to publish.
-    failures: u32,
-    not_before: Monotonic,
-}
-
-impl Link {
-    /// Records that it works.
-    pub(super) fn works(&mut self) {
-        self.failures = 0;
-    }
-}
+use super::{event, metrics};
 
 impl Sentinel {
     /// Returns when the connection to the broker is due.
     pub(super) fn link_due(&self) -> Option<Monotonic> {
-        let is_needed = self.cycle.is_some() && self.broker.is_some() && !self.link.is_up;
-        (is_needed && !self.link.is_asking).then_some(self.link.not_before)
+        let is_needed = self.cycle.is_some() && self.broker.is_some();
+        self.link.due().filter(|_| is_needed)
     }
 
     /// Connects, and checks the connection at the beginning of each cycle.
@@ -85,9 +62,7 @@ impl Sentinel {
     }
 
     fn lose_link(&mut self, now: Now, step: &mut Step) {
-        self.link.is_up = false;
-        self.link.failures = self.link.failures.saturating_add(1);
-        self.link.not_before = now.monotonic + RECONNECT.delay(self.link.failures, &mut self.random);
+        self.link.lost(now.monotonic, &mut self.random);
         step.notes.push(self.shard().count(metrics::BROKER_ERRORS, 1));
     }
 

@@ -11,21 +11,15 @@
 //! A new generation is written at once: clients such as kstatus and `kubectl wait` wait for it. A changed status or reason of
 //! a condition is written within 5 s, messages and counts at most once a minute.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use lockstep_crds::sentinel::{LastCycle, SentinelConfigStatus};
-use serde_json::json;
-
-use lockstep_engine::action::{Action, Class, Outcome, Subresource};
+use lockstep_engine::action::Class;
 use lockstep_engine::conditions;
 pub use lockstep_engine::conditions::Finding;
 use lockstep_engine::conditions::Status;
-use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::time::{Monotonic, Now};
-
-use super::{Asked, Sentinel};
 
 /// Whether the configuration is valid.
 pub const CONFIG_VALID: &str = "ConfigValid";
@@ -99,6 +93,88 @@ impl Conditions {
         }
         self.is_sent &= !is_new_generation;
     }
+
+    /// Records a finding. Returns the conditions that changed their status or reason.
+    pub(super) fn find(&mut self, finding: Finding, generation: i64, now: Now) -> Vec<Condition> {
+        let changed = conditions::set(&mut self.wanted, finding, generation, now);
+        let ready = ready(&self.wanted, generation, now);
+        let ready = conditions::enter(&mut self.wanted, ready);
+        changed.into_iter().chain(ready).collect()
+    }
+
+    /// Records the counts of a cycle that has ended.
+    pub(super) fn cycle_ended(&mut self, tally: LastCycle) {
+        self.last_cycle = Some(tally);
+    }
+
+    /// Returns the desired status for a given one. If readers saw a condition in one state all along, its transition time
+    /// does not change, whatever its state was in between.
+    fn wanted_status(&self, before: &SentinelConfigStatus, generation: i64) -> SentinelConfigStatus {
+        let mut conditions = self.wanted.clone();
+        for condition in &mut conditions {
+            let same = |old: &&Condition| old.type_ == condition.type_ && old.status == condition.status;
+            if let Some(old) = before.conditions.iter().find(same) {
+                condition.last_transition_time = old.last_transition_time.clone();
+            }
+        }
+        SentinelConfigStatus {
+            observed_generation: generation,
+            conditions,
+            last_cycle: self.last_cycle.clone(),
+        }
+    }
+
+    /// Begins a write of the status of an object that has this status and generation, and returns the desired status, if the
+    /// write is due; otherwise records when it is.
+    pub(super) fn begin_write(
+        &mut self,
+        object: Option<(&SentinelConfigStatus, i64)>,
+        now: Monotonic,
+    ) -> Option<SentinelConfigStatus> {
+        self.due = None;
+        let (status, generation) = object.filter(|_| !self.is_writing)?;
+        let wanted = self.wanted_status(status, generation);
+        if wanted == *status {
+            return None;
+        }
+        let is_old = wanted.observed_generation != status.observed_generation;
+        let is_urgent = is_old || gist(&wanted.conditions) != gist(&status.conditions);
+        let due = match (is_old && !self.is_sent, is_urgent) {
+            (true, _) => self.retry_at,
+            (false, true) => self.not_before.max(self.retry_at),
+            (false, false) => self.not_before.max(self.retry_at).max(self.pace),
+        };
+        if due > now {
+            self.due = Some(due);
+            return None;
+        }
+        (self.is_writing, self.is_sent) = (true, true);
+        self.not_before = now + PACE_URGENT;
+        self.pace = now + PACE;
+        Some(wanted)
+    }
+
+    /// Records that a write took effect.
+    pub(super) fn written(&mut self) {
+        self.is_writing = false;
+    }
+
+    /// Records that a write failed. Returns whether that has to be reported: if another client changed or deleted the object,
+    /// the watch will show that.
+    pub(super) fn write_failed(&mut self, class: Class, now: Monotonic) -> bool {
+        self.is_writing = false;
+        let is_outdated = matches!(class, Class::Conflict | Class::NotFound);
+        let retry = match class {
+            Class::Conflict | Class::NotFound => PACE_URGENT,
+            Class::Forbidden => RETRY_FORBIDDEN,
+            _ => RETRY,
+        };
+        self.retry_at = now + retry;
+        if is_outdated {
+            (self.is_outdated, self.is_sent) = (true, false);
+        }
+        !is_outdated
+    }
 }
 
 /// Returns the condition Ready. The first condition that does not hold is the reason.
@@ -137,122 +213,4 @@ fn gist(conditions: &[Condition]) -> Vec<(&str, &str, &str, Option<i64>)> {
         .iter()
         .map(|c| (c.type_.as_str(), c.status.as_str(), c.reason.as_str(), c.observed_generation))
         .collect()
-}
-
-impl Sentinel {
-    /// Records a finding.
-    pub(super) fn find(&mut self, finding: Finding, now: Now, step: &mut Step) {
-        let generation = self.loader.generation();
-        let wanted = &mut self.conditions.wanted;
-        let changed = conditions::set(wanted, finding, generation, now);
-        let ready = ready(wanted, generation, now);
-        let ready = conditions::enter(wanted, ready);
-        for changed in changed.into_iter().chain(ready) {
-            if changed.type_ == FLEET_REACHABLE && changed.reason == NOTHING_SELECTED {
-                step.notes.push(Note::Warning { message: changed.message.clone() });
-            }
-            // A problem that this step has reported as a warning is not reported as one again.
-            let is_reported = step.notes.iter().any(|note| matches!(note, Note::Warning { .. }));
-            step.notes.push(Note::ConditionChanged {
-                object: self.object(),
-                condition: changed.type_,
-                warning: changed.status == Status::False.as_str() && !is_reported,
-                status: changed.status,
-                reason: changed.reason,
-                message: changed.message,
-            });
-        }
-    }
-
-    /// Records a finding that something is wrong, and logs it each time.
-    pub(super) fn trouble(&mut self, finding: Finding, now: Now, step: &mut Step) {
-        step.notes.push(Note::Warning { message: format!("{}: {}", finding.reason, finding.message) });
-        self.find(finding, now, step);
-    }
-
-    pub(super) fn tell_cycle(&mut self, tally: LastCycle) {
-        self.conditions.last_cycle = Some(tally);
-    }
-
-    /// Returns the desired status for a given one. If readers saw a condition in one state all along, its transition time
-    /// does not change, whatever its state was in between.
-    fn wanted_status(&self, before: &SentinelConfigStatus) -> SentinelConfigStatus {
-        let mut conditions = self.conditions.wanted.clone();
-        for condition in &mut conditions {
-            let same = |old: &&Condition| old.type_ == condition.type_ && old.status == condition.status;
-            if let Some(old) = before.conditions.iter().find(same) {
-                condition.last_transition_time = old.last_transition_time.clone();
-            }
-        }
-        SentinelConfigStatus {
-            observed_generation: self.loader.generation(),
-            conditions,
-            last_cycle: self.conditions.last_cycle.clone(),
-        }
-    }
-
-    /// Writes the status, if it is due; otherwise records when it is.
-    pub(super) fn write_status(&mut self, now: Now, step: &mut Step) {
-        self.conditions.due = None;
-        let Some(observed) = self.loader.observed.as_ref().filter(|_| !self.conditions.is_writing) else {
-            return;
-        };
-        let wanted = self.wanted_status(&observed.status);
-        if wanted == observed.status {
-            return;
-        }
-        let is_old = wanted.observed_generation != observed.status.observed_generation;
-        let is_urgent = is_old || gist(&wanted.conditions) != gist(&observed.status.conditions);
-        let Conditions { not_before, pace, retry_at, is_sent, .. } = self.conditions;
-        let due = match (is_old && !is_sent, is_urgent) {
-            (true, _) => retry_at,
-            (false, true) => not_before.max(retry_at),
-            (false, false) => not_before.max(retry_at).max(pace),
-        };
-        if due > now.monotonic {
-            self.conditions.due = Some(due);
-            return;
-        }
-        // The write is refused if the status has changed since the comparison, or the object is another one.
-        let precondition = json!({ "uid": observed.uid, "resourceVersion": observed.version.to_string() });
-        let patch = Arc::new(json!({ "metadata": precondition, "status": wanted }));
-        let target = self.object();
-        (self.conditions.is_writing, self.conditions.is_sent) = (true, true);
-        self.conditions.not_before = now.monotonic + PACE_URGENT;
-        self.conditions.pace = now.monotonic + PACE;
-        let patch = Action::Patch { target, subresource: Some(Subresource::Status), patch };
-        self.ask(patch, Asked::Status(Box::new(wanted)), step);
-    }
-
-    pub(super) fn status_written(
-        &mut self,
-        written: SentinelConfigStatus,
-        outcome: Outcome,
-        now: Now,
-        step: &mut Step,
-    ) {
-        self.conditions.is_writing = false;
-        match outcome {
-            Ok(answer) => {
-                if let Some(observed) = &mut self.loader.observed {
-                    observed.written(written, &answer);
-                }
-            }
-            Err(failure) => {
-                let retry = match failure.class {
-                    // Another client changed or deleted it: the watch will show that.
-                    Class::Conflict | Class::NotFound => {
-                        self.conditions.retry_at = now.monotonic + PACE_URGENT;
-                        (self.conditions.is_outdated, self.conditions.is_sent) = (true, false);
-                        return;
-                    }
-                    Class::Forbidden => RETRY_FORBIDDEN,
-                    _ => RETRY,
-                };
-                self.conditions.retry_at = now.monotonic + retry;
-                let message = format!("the status of {} could not be written: {failure}", self.object());
-                step.notes.push(Note::Warning { message });
-            }
-        }
-    }
 }

@@ -1,13 +1,13 @@
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::SignedDuration;
-use lockstep_engine::action::{Class, Failure, Success};
-use lockstep_engine::broker::CloudEvent;
+use lockstep_engine::action::{Class, Failure, Request, Success};
+use lockstep_engine::broker::{Broker, CloudEvent};
 use lockstep_engine::machine::Amount;
 use lockstep_engine::time::Wall;
 use lockstep_engine::trace::{self, Span};
@@ -51,7 +51,7 @@ impl Bench {
         };
         bench.happens(Event::Started);
         bench.happens(Event::LeadershipChanged { leading: true });
-        bench.happens(Event::ListStarted { kind: load::kind() });
+        bench.happens(Event::ListStarted { kind: loader::kind() });
         bench
     }
 
@@ -104,8 +104,8 @@ impl Bench {
             "metadata": { "uid": "u1", "generation": generation, "resourceVersion": (10 * generation).to_string() },
             "spec": spec,
         });
-        self.happens(Event::Applied { kind: load::kind(), object: Arc::new(object) });
-        self.happens(Event::ListCompleted { kind: load::kind() });
+        self.happens(Event::Applied { kind: loader::kind(), object: Arc::new(object) });
+        self.happens(Event::ListCompleted { kind: loader::kind() });
     }
 
     /// Advances the time, with all events that become due.
@@ -178,7 +178,7 @@ fn unanswered(page: &Success, waits: fn(&Action) -> bool) -> (Sentinel, Now, Vec
     let now = Bench::new(confirmed).now();
     let object =
         json!({ "metadata": { "uid": "u1", "generation": 1, "resourceVersion": "1" }, "spec": spec() });
-    let first = sentinel.step(Event::Applied { kind: load::kind(), object: Arc::new(object) }, now);
+    let first = sentinel.step(Event::Applied { kind: loader::kind(), object: Arc::new(object) }, now);
     let (mut asked, mut notes) = (VecDeque::from(first.requests), first.notes);
     let mut waiting = VecDeque::new();
     while let Some(request) = asked.pop_front() {
@@ -211,7 +211,7 @@ fn a_configuration_that_is_missing_broken_mended_changed_and_gone() {
         Action::Fetch { .. } => Ok(Success::Document(r#"{"items":[]}"#.into())),
         action => confirmed(action),
     });
-    bench.happens(Event::ListCompleted { kind: load::kind() });
+    bench.happens(Event::ListCompleted { kind: loader::kind() });
     bench.passes(Duration::from_secs(31));
     let mut broken = spec();
     broken["pollInterval"] = json!("soon");
@@ -222,7 +222,7 @@ fn a_configuration_that_is_missing_broken_mended_changed_and_gone() {
     let mut changed = spec();
     changed["pollInterval"] = json!("1m");
     bench.configured(4, &changed);
-    bench.happens(Event::Deleted { kind: load::kind(), object: Arc::default() });
+    bench.happens(Event::Deleted { kind: loader::kind(), object: Arc::default() });
     bench.passes(Duration::from_secs(65));
     assert!(!bench.sentinel.is_synced(), "it is not ready without a configuration");
     bench.configured(5, &changed);
@@ -383,7 +383,7 @@ fn the_answer_about_one_secret_is_not_taken_for_another() {
         let metadata =
             json!({ "uid": "u1", "generation": generation, "resourceVersion": generation.to_string() });
         let object = Arc::new(json!({ "metadata": metadata, "spec": spec }));
-        sentinel.step(Event::Applied { kind: load::kind(), object }, now).requests
+        sentinel.step(Event::Applied { kind: loader::kind(), object }, now).requests
     };
     let read = |requests: Vec<Request>| {
         let get = |request: &Request| matches!(request.action, Action::Get { .. });
@@ -426,7 +426,7 @@ fn the_next_page_is_asked_for_as_the_first_is_published() {
     let object =
         json!({ "metadata": { "uid": "u1", "generation": 1, "resourceVersion": "1" }, "spec": spec() });
     let mut asked: VecDeque<Request> =
-        sentinel.step(Event::Applied { kind: load::kind(), object: Arc::new(object) }, now).requests.into();
+        sentinel.step(Event::Applied { kind: loader::kind(), object: Arc::new(object) }, now).requests.into();
     let (mut pages, mut publications, mut first) = (0, Vec::new(), None);
     while let Some(request) = asked.pop_front() {
         let outcome = match &request.action {

@@ -10,11 +10,13 @@ use lockstep_engine::time::Now;
 
 use super::cycle::Cycle;
 use super::decision::{self, Decision};
-use super::fleet::{self, Malformed, Resource};
+use super::fleet::{self, Malformed};
 use super::metrics::{self, operation};
 use super::pager::Setback;
+use super::resource::Resource;
+use super::state::{Asked, Sentinel};
 use super::status::{self, Finding};
-use super::{Asked, Sentinel, config, event};
+use super::{config, event};
 
 /// The reason if a page is too large to be read.
 const TOO_LARGE: &str = "AnswerTooLarge";

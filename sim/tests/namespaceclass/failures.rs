@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockstep_engine::action::{Action, Class, Failure};
 use lockstep_engine::machine::{Note, ReconcileResult};
-use lockstep_namespaceclass::BACKOFF;
+use lockstep_namespaceclass::controller::BACKOFF;
 use lockstep_sim::cluster::FaultVerdict;
 use serde_json::{Value, json};
 

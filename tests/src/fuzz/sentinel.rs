@@ -5,8 +5,9 @@ use lockstep_engine::document::Condenser;
 use lockstep_engine::time::Wall;
 use lockstep_sentinel::config;
 use lockstep_sentinel::decision::{Backoffs, evaluate};
-use lockstep_sentinel::fleet::{self, Dialect, Place, ResourceType};
+use lockstep_sentinel::fleet::{self, Place};
 use lockstep_sentinel::pager::Pager;
+use lockstep_sentinel::resource::{Dialect, ResourceType};
 use lockstep_sentinel::selector::Selector;
 use serde_json::Value;
 

@@ -15,6 +15,7 @@ use lockstep_external::hyperfleet::host::{Host, Mishap, State};
 use lockstep_external::hyperfleet::{API, Dialect, HyperFleet, Kind, Labels};
 use lockstep_runtime::fetch::Fetcher;
 use lockstep_sentinel::fleet;
+use lockstep_sentinel::resource;
 use lockstep_sentinel::selector::Selector;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
@@ -148,7 +149,7 @@ async fn of_large_resources_only_what_is_needed_is_kept() {
         panic!("no document")
     };
     assert!(whole.len() > 20_000_000 && kept.len() < 71 * 1000, "{} {}", whole.len(), kept.len());
-    let page = fleet::read(&kept, fleet::Dialect::Search, &Selector::default()).unwrap();
+    let page = fleet::read(&kept, resource::Dialect::Search, &Selector::default()).unwrap();
     assert_eq!((page.resources.len(), page.spoiled), (71, 0));
 }
 

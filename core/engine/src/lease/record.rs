@@ -1,8 +1,9 @@
 //! The content of a Lease.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use super::LEASE_DURATION;
 use crate::object::ObjectRef;
 use crate::recorder::micro_time;
 use crate::time::Now;
@@ -12,8 +13,14 @@ pub(super) fn holder(lease: &Value) -> &str {
     lease["spec"]["holderIdentity"].as_str().unwrap_or_default()
 }
 
-/// Returns the Lease with us as the holder: the existing one, or a new one.
-pub(super) fn claimed(held: Option<&Value>, target: &ObjectRef, identity: &str, now: Now) -> Value {
+/// Returns the Lease with us as the holder for this long: the existing one, or a new one.
+pub(super) fn claimed(
+    held: Option<&Value>,
+    target: &ObjectRef,
+    identity: &str,
+    duration: Duration,
+    now: Now,
+) -> Value {
     let time = micro_time(now);
     let mut lease = held.cloned().unwrap_or_else(|| {
         json!({
@@ -29,7 +36,7 @@ pub(super) fn claimed(held: Option<&Value>, target: &ObjectRef, identity: &str, 
         lease["spec"]["acquireTime"] = json!(time);
     }
     lease["spec"]["holderIdentity"] = json!(identity);
-    lease["spec"]["leaseDurationSeconds"] = json!(LEASE_DURATION.as_secs());
+    lease["spec"]["leaseDurationSeconds"] = json!(duration.as_secs());
     lease["spec"]["renewTime"] = json!(time);
     lease
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use lockstep_engine::action::{Request, Success};
 use lockstep_engine::machine::{Event, Machine as _};
 use lockstep_engine::operator::Config;
@@ -8,6 +10,7 @@ use serde_json::json;
 use super::super::resolved_class;
 use super::*;
 use crate::Operator;
+use crate::store::Resources;
 
 fn operator() -> Operator {
     Operator::new(Config {
@@ -177,10 +180,10 @@ fn what_the_server_accepted_stays_accepted_though_its_status_came_first() {
     let resource = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "a" }, "spec": { "volumes": [] },
     });
-    let mut world = World::default();
-    world.kinds.learn("apps/v1", vec![Arc::clone(&kind)]);
-    world.resources.insert(Arc::clone(&kind), Resources::default());
-    let content = resolved_class::resolve("web", &[resource], &world.kinds);
+    let mut store = Store::default();
+    store.kinds.learn("apps/v1", vec![Arc::clone(&kind)]);
+    store.resources.insert(Arc::clone(&kind), Resources::default());
+    let content = resolved_class::resolve("web", &[resource], &store.kinds);
     let entry = &content.entries[0];
     let object = |version: u64| {
         let fields = json!({
@@ -191,12 +194,12 @@ fn what_the_server_accepted_stays_accepted_though_its_status_came_first() {
             "annotations": { names::CONTENT_ANNOTATION: entry.content }, "managedFields": [fields],
         } })
     };
-    let is_intact = |world: &World| {
+    let is_intact = |store: &Store| {
         let key = ("team".to_owned(), "a".to_owned());
-        world.resources[&kind].cache.get(&key).is_some_and(|resource| resource.is_intact(entry))
+        store.resources[&kind].cache.get(&key).is_some_and(|resource| resource.is_intact(entry))
     };
-    world.observe_resource(&kind, &object(11));
-    assert!(!is_intact(&world));
-    world.absorb_applied(&kind, &object(10));
-    assert!(is_intact(&world));
+    store.observe_resource(&kind, &object(11));
+    assert!(!is_intact(&store));
+    store.absorb_applied(&kind, &object(10));
+    assert!(is_intact(&store));
 }

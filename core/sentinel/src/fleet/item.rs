@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::selector::Selector;
-use super::{Dialect, Owner, Resource};
+use crate::resource::{Dialect, Owner, Resource};
+use crate::selector::Selector;
 
 /// The maximum size of the fields of an item that events contain, in bytes: thousands of these are held at a time.
 const KEPT_MAX_BYTES: usize = 4 << 10;
@@ -131,13 +131,4 @@ pub(super) fn id(item: &RawValue) -> Option<String> {
         id: String,
     }
     serde_json::from_str(item.get()).ok().map(|Named { id }| id)
-}
-
-impl Resource {
-    /// Returns the size of all its fields that events contain.
-    fn kept(&self) -> usize {
-        let owner = self.owner_references.iter().flat_map(|owner| [&owner.id, &owner.kind, &owner.href]);
-        let texts = [&self.kind, &self.href].into_iter().chain(owner).flatten();
-        self.id.len() + texts.map(String::len).sum::<usize>()
-    }
 }

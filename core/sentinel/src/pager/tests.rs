@@ -3,7 +3,7 @@ use std::collections::BTreeSet as Set;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fleet::Resource;
+use crate::resource::Resource;
 
 const NOW: Monotonic = Monotonic::START;
 

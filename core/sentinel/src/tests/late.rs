@@ -32,7 +32,7 @@ fn the_metrics_of_a_shard_end_once_nothing_of_it_is_in_flight() {
     changed["shardSelector"] = json!({ "matchLabels": { "region": "eu" } });
     let object =
         json!({ "metadata": { "uid": "u1", "generation": 2, "resourceVersion": "2" }, "spec": changed });
-    let step = sentinel.step(Event::Applied { kind: load::kind(), object: Arc::new(object) }, now);
+    let step = sentinel.step(Event::Applied { kind: loader::kind(), object: Arc::new(object) }, now);
     assert!(series(&step.notes, true).is_empty(), "events are in flight");
     let publication = publications.pop_front().expect("events were published");
     let outcome = confirmed(&publication.action);
@@ -73,7 +73,7 @@ fn a_late_answer_does_not_hide_what_somebody_else_wrote_since() {
     let write = writes.pop_front().expect("the status is written");
     let metadata = |version: &str| json!({ "uid": "u1", "generation": 1, "resourceVersion": version });
     let theirs = json!({ "metadata": metadata("3"), "spec": spec(), "status": { "conditions": [] } });
-    let _ = sentinel.step(Event::Applied { kind: load::kind(), object: Arc::new(theirs) }, now);
+    let _ = sentinel.step(Event::Applied { kind: loader::kind(), object: Arc::new(theirs) }, now);
     let ours = Arc::new(json!({ "metadata": metadata("2") }));
     let _ = sentinel.step(Event::Finished { id: write.id, outcome: Ok(Success::Object(ours)) }, now);
     let later = Now { monotonic: now.monotonic + Duration::from_secs(6), ..now };
@@ -106,7 +106,10 @@ fn a_new_generation_is_written_at_once() {
         spec["pollInterval"] = json!(poll_interval);
         let version = (10 * generation).to_string();
         let metadata = json!({ "uid": "u1", "generation": generation, "resourceVersion": version });
-        Event::Applied { kind: load::kind(), object: Arc::new(json!({ "metadata": metadata, "spec": spec })) }
+        Event::Applied {
+            kind: loader::kind(),
+            object: Arc::new(json!({ "metadata": metadata, "spec": spec })),
+        }
     };
     let is_status = |action: &Action| matches!(action, Action::Patch { .. });
     let (mut sentinel, now, mut writes, _) = unanswered(&page(), is_status);

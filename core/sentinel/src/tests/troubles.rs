@@ -145,11 +145,11 @@ fn what_was_counted_before_there_was_a_configuration_ends_with_it() {
         };
         step.notes.iter().filter_map(of).collect::<Vec<_>>()
     };
-    let step = sentinel.step(Event::ListCompleted { kind: load::kind() }, now);
+    let step = sentinel.step(Event::ListCompleted { kind: loader::kind() }, now);
     assert_eq!(errors(&step), [Amount::Add(1)]);
     let object =
         json!({ "metadata": { "uid": "u1", "generation": 1, "resourceVersion": "1" }, "spec": spec() });
-    let step = sentinel.step(Event::Applied { kind: load::kind(), object: Arc::new(object) }, now);
+    let step = sentinel.step(Event::Applied { kind: loader::kind(), object: Arc::new(object) }, now);
     assert_eq!(errors(&step), [Amount::Forget]);
 }
 
@@ -160,7 +160,8 @@ fn of_a_shard_that_changes_its_broker_only_the_series_of_the_broker_ends() {
     changed["broker"] = json!({ "type": "gcp-pubsub", "topic": "events", "projectID": "hyperfleet" });
     let object =
         json!({ "metadata": { "uid": "u1", "generation": 2, "resourceVersion": "2" }, "spec": changed });
-    let mut notes = sentinel.step(Event::Applied { kind: load::kind(), object: Arc::new(object) }, now).notes;
+    let mut notes =
+        sentinel.step(Event::Applied { kind: loader::kind(), object: Arc::new(object) }, now).notes;
     let publication = publications.pop_front().expect("events were published");
     let outcome = confirmed(&publication.action);
     notes.extend(sentinel.step(Event::Finished { id: publication.id, outcome }, now).notes);
@@ -179,10 +180,10 @@ fn of_a_shard_that_changes_its_broker_only_the_series_of_the_broker_ends() {
 fn nothing_is_polled_or_published_once_the_configuration_is_deleted() {
     // Once the watch shows that, and once a list no longer contains it.
     let ends: [fn(&mut Bench); 2] = [
-        |bench| bench.happens(Event::Deleted { kind: load::kind(), object: Arc::default() }),
+        |bench| bench.happens(Event::Deleted { kind: loader::kind(), object: Arc::default() }),
         |bench| {
-            bench.happens(Event::ListStarted { kind: load::kind() });
-            bench.happens(Event::ListCompleted { kind: load::kind() });
+            bench.happens(Event::ListStarted { kind: loader::kind() });
+            bench.happens(Event::ListCompleted { kind: loader::kind() });
         },
     ];
     for end in ends {

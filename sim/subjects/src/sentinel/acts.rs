@@ -11,7 +11,7 @@ use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_engine::random::Random;
 use lockstep_external::hyperfleet::Dialect;
 use lockstep_external::hyperfleet::damage::Damage;
-use lockstep_sentinel::load;
+use lockstep_sentinel::loader;
 use lockstep_sim::subject::{Client, Operation};
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn secret() -> ObjectRef {
 }
 
 fn config() -> ObjectRef {
-    ObjectRef::namespaced(&load::kind(), NAMESPACE, CONFIG)
+    ObjectRef::namespaced(&loader::kind(), NAMESPACE, CONFIG)
 }
 
 fn good_spec() -> Value {
@@ -80,7 +80,7 @@ pub(super) fn restore(hand: &mut dyn Client) {
     hand.create(&kind, &object);
     hand.merge(&secret(), &json!({ "data": url_with(PASSWORD) }));
     let object = json!({ "metadata": { "namespace": NAMESPACE, "name": CONFIG }, "spec": good_spec() });
-    hand.create(&load::kind(), &object);
+    hand.create(&loader::kind(), &object);
     hand.merge(&config(), &json!({ "spec": good_spec() }));
 }
 

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::time::Duration;
 
 use lockstep_external::hyperfleet::Resource;
-use lockstep_sentinel::load;
+use lockstep_sentinel::loader;
 use lockstep_sim::subject::World;
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub(super) fn differences(world: &World<'_>) -> Vec<String> {
     };
     let mut differences: Vec<String> =
         beyond.resources().filter_map(|resource| neglected(resource, beyond, world)).take(5).collect();
-    let configs = world.server.objects(&load::kind());
+    let configs = world.server.objects(&loader::kind());
     match configs.iter().find(|config| config["metadata"]["name"] == CONFIG) {
         Some(config) => untrue(config, &mut differences),
         None => differences.push("there is no configuration".to_owned()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use lockstep_sentinel::config::Config;
-use lockstep_sentinel::fleet::Dialect;
+use lockstep_sentinel::resource::Dialect;
 use serde_json::Value;
 
 use super::external::HOSTS;

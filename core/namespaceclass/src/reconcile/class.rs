@@ -14,11 +14,11 @@ use lockstep_engine::object::ObjectRef;
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 
-use super::names;
-use super::resolved_class::{self, Content};
-use super::status;
-use super::world::{Class, Resolved};
-use super::{Controller, Key};
+use crate::controller::{Controller, Key};
+use crate::model::{Class, Resolved};
+use crate::requests::discoveries;
+use crate::resolved_class::{self, Content};
+use crate::{names, status};
 
 /// The interval at which a kind that the cluster does not serve is discovered again.
 pub const REDISCOVERY: Duration = Duration::from_secs(10);
@@ -43,14 +43,14 @@ pub enum Stage {
 }
 
 impl Controller {
-    pub(super) fn begin_class(&mut self, name: &str, now: Now) -> Next<super::Stage> {
-        let Some(class) = self.world.classes.get(&name.to_owned()).cloned() else {
+    pub(super) fn begin_class(&mut self, name: &str, now: Now) -> Next<Stage> {
+        let Some(class) = self.store.classes.get(&name.to_owned()).cloned() else {
             self.forget_class(name);
             return Next::Done(Verdict::Converged);
         };
         self.announce_unconfirmed(&class_ref(name), &class.uid, &class.status.conditions, now);
-        let unknown = resolved_class::unknown_api_versions(class.resources(), &self.world.kinds);
-        Next::Await(discoveries(&unknown), super::Stage::Class(Stage::Discovering(unknown)))
+        let unknown = resolved_class::unknown_api_versions(class.resources(), &self.store.kinds);
+        Next::Await(discoveries(&unknown), Stage::Discovering(unknown))
     }
 
     pub(super) fn resume_class(
@@ -59,22 +59,22 @@ impl Controller {
         stage: Stage,
         outcomes: Vec<Outcome>,
         now: Now,
-    ) -> Next<super::Stage> {
+    ) -> Next<Stage> {
         match stage {
             Stage::Discovering(asked) => {
                 let wish = asks_to_be_left_alone(&outcomes);
                 self.learn(&asked, outcomes);
-                let kinds = &self.world.kinds;
+                let kinds = &self.store.kinds;
                 if let Some(failure) = asked.iter().find_map(|api_version| kinds.failure(api_version)) {
                     let since =
-                        *self.world.discovery_failing_since.entry(name.to_owned()).or_insert(now.monotonic);
+                        *self.store.discovery_failing_since.entry(name.to_owned()).or_insert(now.monotonic);
                     let patience = if failure.class == FailureClass::Throttled { BUSY } else { PATIENCE };
                     // Until then the last validation applies, unless discovery is unavailable for longer.
                     if now.monotonic.since(since).max(wish) < patience {
                         return Next::Done(Verdict::retry("finding the kinds of the class", failure));
                     }
                 } else {
-                    self.world.discovery_failing_since.remove(name);
+                    self.store.discovery_failing_since.remove(name);
                 }
                 self.judge_class(name, now)
             }
@@ -85,7 +85,7 @@ impl Controller {
                         if let Some(condition) = &changed {
                             self.announce(&class_ref(name), &class.uid, condition, now);
                         }
-                        self.world.classes.absorb(name.to_owned(), class);
+                        self.store.classes.absorb(name.to_owned(), class);
                     }
                     Some(Err(failure)) => {
                         self.not_written(class_ref(name), changed.as_slice(), &failure);
@@ -98,44 +98,26 @@ impl Controller {
         }
     }
 
-    /// Stores the kinds that API versions serve. An API version that is not served has no kinds. One whose discovery failed
-    /// is discovered again later.
-    pub(super) fn learn(&mut self, asked: &BTreeSet<String>, outcomes: Vec<Outcome>) {
-        for (api_version, outcome) in asked.iter().zip(outcomes) {
-            let kinds = match outcome {
-                Ok(Success::Kinds(kinds)) => kinds,
-                Err(failure) if failure.class == FailureClass::NotFound => Vec::new(),
-                Err(failure) => {
-                    self.world.kinds.fail(api_version, failure);
-                    continue;
-                }
-                Ok(_) => continue,
-            };
-            self.world.kinds.learn(api_version, kinds);
-            self.unwatch_gone(api_version);
-        }
-    }
-
     fn forget_class(&mut self, name: &str) {
-        self.world.resolved.remove(name);
-        self.world.discovery_failing_since.remove(name);
-        self.world.unconfirmed.remove(&class_ref(name));
+        self.store.resolved.remove(name);
+        self.store.discovery_failing_since.remove(name);
+        self.store.unconfirmed.remove(&class_ref(name));
         self.wake_bindings_of(name);
         self.wake_namespaces_of(name);
     }
 
     fn wake_namespaces_of(&mut self, class: &str) {
         let class = class.to_owned();
-        let namespaces = self.world.namespaces.keys_by(&class);
+        let namespaces = self.store.namespaces.keys_by(&class);
         self.outbox.woken.extend(namespaces.map(|namespace| Key::Namespace(namespace.clone())));
     }
 
-    fn judge_class(&mut self, name: &str, now: Now) -> Next<super::Stage> {
-        let Some(class) = self.world.classes.get(&name.to_owned()).cloned() else {
+    fn judge_class(&mut self, name: &str, now: Now) -> Next<Stage> {
+        let Some(class) = self.store.classes.get(&name.to_owned()).cloned() else {
             self.forget_class(name);
             return Next::Done(Verdict::Converged);
         };
-        let content = resolved_class::resolve(name, class.resources(), &self.world.kinds);
+        let content = resolved_class::resolve(name, class.resources(), &self.store.kinds);
         let may_pass = content.problems.iter().any(|problem| problem.may_pass);
         let content = self.enter(name, &class, content);
 
@@ -146,13 +128,13 @@ impl Controller {
         let target = class_ref(name);
         let patch = status::patch(&class.uid, class.version(), &wanted);
         let write = Action::Patch { target, subresource: Some(Subresource::Status), patch };
-        Next::Await(vec![write], super::Stage::Class(Stage::Reporting { may_pass, changed }))
+        Next::Await(vec![write], Stage::Reporting { may_pass, changed })
     }
 
     /// Stores the resolved resources of the class. If they have changed, enqueues the bindings and namespaces that depend on
     /// them.
     fn enter(&mut self, name: &str, class: &Class, content: Content) -> Arc<Content> {
-        let before = self.world.resolved.get(name);
+        let before = self.store.resolved.get(name);
         if let Some(before) = before
             && (&before.uid, before.generation) == (&class.uid, class.generation)
             && *before.content == content
@@ -163,7 +145,7 @@ impl Controller {
         let content = Arc::new(content);
         let resolved =
             Resolved { uid: class.uid.clone(), generation: class.generation, content: Arc::clone(&content) };
-        self.world.resolved.insert(name.to_owned(), resolved);
+        self.store.resolved.insert(name.to_owned(), resolved);
         self.wake_bindings_of(name);
         if is_new {
             self.wake_namespaces_of(name);
@@ -174,12 +156,6 @@ impl Controller {
 
 fn class_ref(name: &str) -> ObjectRef {
     ObjectRef::cluster(&names::class(), name)
-}
-
-/// Returns the requests that discover the kinds of these API versions.
-pub(super) fn discoveries(api_versions: &BTreeSet<String>) -> Vec<Action> {
-    let discover = |api_version: &String| Action::Discover { api_version: api_version.clone() };
-    api_versions.iter().map(discover).collect()
 }
 
 /// Returns the longest `Retry-After` of the failed discoveries, except those of a busy server.

@@ -18,21 +18,24 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::{AppliedResource, NamespaceClassBindingStatus};
-use lockstep_engine::action::{Action, Class as FailureClass, Failure, Outcome, Subresource, Success};
+use lockstep_engine::action::{Action, Class as FailureClass, Failure, Outcome, Success};
 use lockstep_engine::driver::{Next, Verdict};
-use lockstep_engine::object::{Kind, ObjectRef, is_deleting, label, metadata};
+use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::names::{self, reason};
-use super::plan::{self, Apply, ConditionCause, Found, Ownership, Work};
-use super::world::{Binding, Class};
-use super::{Controller, Key, class, drift, lagging, resolved_class, status};
+use crate::condition_cause::{ConditionCause, verdict};
+use crate::controller::{Controller, Key, lagging};
+use crate::model::{Binding, Class};
+use crate::names::{self, reason};
+use crate::ownership::Found;
+use crate::plan::{Apply, Work};
+use crate::requests::{applies, binding_ref, discoveries, removals, status_write};
+use crate::{drift, resolved_class, status};
 
 /// What the reconcile of a binding waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -53,45 +56,37 @@ pub enum Stage {
     Reporting(Verdict, Vec<Condition>),
 }
 
-fn wait(actions: Vec<Action>, stage: Stage) -> Next<super::Stage> {
-    Next::Await(actions, super::Stage::Binding(stage))
-}
-
 /// Reads the class from the API server.
-fn seek(class: String) -> Next<super::Stage> {
+fn seek(class: String) -> Next<Stage> {
     let target = ObjectRef::cluster(&names::class(), &class);
-    wait(vec![Action::Get { target, metadata_only: false }], Stage::ReadingClass(class))
-}
-
-fn binding_ref(namespace: &str) -> ObjectRef {
-    ObjectRef::namespaced(&names::binding(), namespace, namespace)
+    Next::Await(vec![Action::Get { target, metadata_only: false }], Stage::ReadingClass(class))
 }
 
 impl Controller {
-    pub(super) fn begin_binding(&mut self, name: &str, now: Now) -> Next<super::Stage> {
+    pub(super) fn begin_binding(&mut self, name: &str, now: Now) -> Next<Stage> {
         let done = Next::Done(Verdict::Converged);
         let key = name.to_owned();
-        let Some(binding) = self.world.bindings.get(&key).filter(|binding| !binding.deleting).cloned() else {
+        let Some(binding) = self.store.bindings.get(&key).filter(|binding| !binding.deleting).cloned() else {
             return done;
         };
         // A terminating namespace is not changed.
-        if self.world.namespaces.get(&key).is_none_or(|namespace| namespace.terminating) {
+        if self.store.namespaces.get(&key).is_none_or(|namespace| namespace.terminating) {
             return done;
         }
         let status = &binding.status;
         self.announce_unconfirmed(&binding_ref(name), &binding.uid, &status.conditions, now);
-        let known = self.world.classes.get(&binding.class).filter(|class| {
+        let known = self.store.classes.get(&binding.class).filter(|class| {
             class.uid != status.observed_class_uid || class.generation >= status.observed_class_generation
         });
         let Some(class) = known.cloned() else { return seek(binding.class) };
         self.work_on(name, &binding, &class, now)
     }
 
-    fn work_on(&mut self, name: &str, binding: &Binding, class: &Class, now: Now) -> Next<super::Stage> {
+    fn work_on(&mut self, name: &str, binding: &Binding, class: &Class, now: Now) -> Next<Stage> {
         let done = Next::Done(Verdict::Converged);
         // Until this generation of the class has been validated, its resources are not known. The reconcile of the class
         // enqueues this key.
-        let Some(resolved) = self.world.resolved.get(&binding.class).cloned() else { return done };
+        let Some(resolved) = self.store.resolved.get(&binding.class).cloned() else { return done };
         if (&resolved.uid, resolved.generation) != (&class.uid, class.generation) {
             return done;
         }
@@ -103,7 +98,7 @@ impl Controller {
         if !settled {
             return done;
         }
-        let work = Box::new(Work::plan(name, binding, &resolved, &self.world));
+        let work = Box::new(Work::plan(name, binding, &resolved, &self.store));
         self.discover(name, work, now)
     }
 
@@ -113,9 +108,9 @@ impl Controller {
         stage: Stage,
         outcomes: Vec<Outcome>,
         now: Now,
-    ) -> Next<super::Stage> {
+    ) -> Next<Stage> {
         // A terminating namespace is not changed, not even by a pass that began before.
-        if self.world.namespaces.get(&name.to_owned()).is_none_or(|namespace| namespace.terminating) {
+        if self.store.namespaces.get(&name.to_owned()).is_none_or(|namespace| namespace.terminating) {
             return Next::Done(Verdict::Converged);
         }
         match stage {
@@ -128,9 +123,10 @@ impl Controller {
             Stage::RecordingIntent(work, changed) => {
                 self.fenced(name, work, changed.as_slice(), outcomes, now)
             }
-            Stage::Pruning(work) => {
+            Stage::Pruning(mut work) => {
                 self.forget_removed(name, &work, &outcomes);
-                pruned(name, work, outcomes)
+                work.pruned(outcomes);
+                Next::Await(applies(name, &work), Stage::Applying(work))
             }
             Stage::Applying(work) => self.applied(name, work, outcomes, now),
             Stage::Reporting(verdict, changed) => self.reported(name, verdict, &changed, outcomes, now),
@@ -140,33 +136,27 @@ impl Controller {
     /// Delays repairs of a resource that another writer keeps changing. Conflicting and terminating objects have been
     /// reported by then: only applies are delayed.
     fn pace_repairs(&mut self, name: &str, work: &mut Work, now: Now) {
-        let Some(drift_backoff) = self.world.drift_backoff.get_mut(name) else { return };
+        let Some(drift_backoff) = self.store.drift_backoff.get_mut(name) else { return };
         if !drift_backoff.settle(&work.resolved.content, now.monotonic) {
-            self.world.drift_backoff.remove(name);
+            self.store.drift_backoff.remove(name);
             return;
         }
         work.postpone(drift_backoff, now.monotonic);
         for (entry, unsettled) in drift_backoff.contested(now.monotonic) {
-            work.causes.push(ConditionCause::contested(&plan::title(entry)));
+            work.causes.push(ConditionCause::contested(&entry.title()));
             work.recheck_within(unsettled);
         }
     }
 
     /// Continues after the read of the class. If the class is gone, the binding must go as well. The reconcile of the
     /// namespace decides that, because the namespace may have changed to another class since.
-    fn class_sought(
-        &mut self,
-        name: &str,
-        asked: &str,
-        outcomes: Vec<Outcome>,
-        now: Now,
-    ) -> Next<super::Stage> {
-        let binding = self.world.bindings.get(&name.to_owned()).filter(|binding| binding.class == asked);
+    fn class_sought(&mut self, name: &str, asked: &str, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
+        let binding = self.store.bindings.get(&name.to_owned()).filter(|binding| binding.class == asked);
         // It changed while the class was read. That change has enqueued this key.
         let Some(binding) = binding.cloned() else { return Next::Done(Verdict::Converged) };
         match outcomes.into_iter().next() {
             Some(Err(failure)) if failure.class == FailureClass::NotFound => {
-                let namespace = self.world.namespaces.get(&name.to_owned());
+                let namespace = self.store.namespaces.get(&name.to_owned());
                 let is_ours = namespace.is_some_and(|ns| binding.controller.as_ref() == Some(&ns.uid));
                 if is_ours {
                     self.outbox.woken.push(Key::Namespace(name.to_owned()));
@@ -177,13 +167,13 @@ impl Controller {
             Some(Err(failure)) => Next::Done(Verdict::retry("reading the class", &failure)),
             Some(Ok(Success::Object(object))) => {
                 let class = Class::read(&object);
-                let known = self.world.classes.get(&binding.class);
+                let known = self.store.classes.get(&binding.class);
                 if known.is_some_and(|known| (&known.uid, known.generation) == (&class.uid, class.generation))
                 {
                     // The cache is current, whatever the status says was applied before.
                     return self.work_on(name, &binding, &class, now);
                 }
-                if self.world.classes.absorb(binding.class.clone(), class) {
+                if self.store.classes.absorb(binding.class.clone(), class) {
                     self.outbox.woken.push(Key::Class(binding.class));
                 }
                 Next::Done(lagging())
@@ -192,20 +182,20 @@ impl Controller {
         }
     }
 
-    fn discover(&mut self, name: &str, work: Box<Work>, now: Now) -> Next<super::Stage> {
-        let kinds = &self.world.kinds;
+    fn discover(&mut self, name: &str, work: Box<Work>, now: Now) -> Next<Stage> {
+        let kinds = &self.store.kinds;
         let unknown = work.stale.iter().filter(|stale| kinds.find(&stale.api_version, &stale.kind).is_none());
         let asked: BTreeSet<String> = unknown.map(|stale| stale.api_version.clone()).collect();
         if asked.is_empty() {
             return self.survey(name, work, now);
         }
-        wait(class::discoveries(&asked), Stage::Discovering(work, asked))
+        Next::Await(discoveries(&asked), Stage::Discovering(work, asked))
     }
 
-    fn survey(&mut self, name: &str, mut work: Box<Work>, now: Now) -> Next<super::Stage> {
+    fn survey(&mut self, name: &str, mut work: Box<Work>, now: Now) -> Next<Stage> {
         let mut stale = Vec::new();
         for resource in std::mem::take(&mut work.stale) {
-            let kinds = &self.world.kinds;
+            let kinds = &self.store.kinds;
             let kind = kinds.find(&resource.api_version, &resource.kind);
             if let Some(kind) = kind.filter(|kind| resolved_class::may_be_held(kind)) {
                 // An earlier leader may still create it after it was seen to be gone. So its kind is watched.
@@ -225,7 +215,7 @@ impl Controller {
         let listed = stale.iter().map(|(resource, kind)| object(kind, &resource.name));
         let targets = entries.chain(class).chain(listed);
         let reads = targets.map(|target| Action::Get { target, metadata_only: true });
-        wait(reads.collect(), Stage::ReadingLive(work, stale))
+        Next::Await(reads.collect(), Stage::ReadingLive(work, stale))
     }
 
     fn surveyed(
@@ -235,13 +225,13 @@ impl Controller {
         stale: Vec<(AppliedResource, Arc<Kind>)>,
         outcomes: Vec<Outcome>,
         now: Now,
-    ) -> Next<super::Stage> {
+    ) -> Next<Stage> {
         let mut outcomes = outcomes.into_iter();
         for entry in std::mem::take(&mut work.survey) {
             match self.judge(name, &work.binding, outcomes.next()) {
                 Ok(found) => work.surveyed(&entry, found),
                 Err(failure) => {
-                    let what = format!("{}: reading it", plan::title(&entry));
+                    let what = format!("{}: reading it", entry.title());
                     work.keep_if_listed(&entry);
                     work.causes.push(ConditionCause::failed(&what, reason::APPLY_FAILED, &failure));
                 }
@@ -278,21 +268,8 @@ impl Controller {
     ) -> Result<Option<Found>, Failure> {
         match outcome {
             Some(Ok(Success::Object(object))) => {
-                let resource = self.world.read_resource(&object);
-                let owner = plan::owner_title(&object);
-                let ownership = match plan::ownership(&resource, binding) {
-                    // Left over from a deleted binding of this namespace: the garbage collector will remove it.
-                    Ownership::OwnedByOther if owner == format!("{} {name}", names::binding().kind) => {
-                        Ownership::Terminating
-                    }
-                    ownership => ownership,
-                };
-                let class = label(&object, names::CLASS_LABEL).map(str::to_owned);
-                let adopted = match ownership {
-                    Ownership::Adoptable { .. } => !resource.is_created(),
-                    _ => resource.is_adopted_by(binding),
-                };
-                Ok(Some(Found { ownership, owner, class, adopted }))
+                let resource = self.store.read_resource(&object);
+                Ok(Some(Found::new(name, binding, &object, &resource)))
             }
             Some(Err(failure)) if failure.class != FailureClass::NotFound => Err(failure),
             _ => Ok(None),
@@ -306,7 +283,7 @@ impl Controller {
         changed: &[Condition],
         outcomes: Vec<Outcome>,
         now: Now,
-    ) -> Next<super::Stage> {
+    ) -> Next<Stage> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
                 work.binding = self.written(name, &object, changed, now);
@@ -330,20 +307,14 @@ impl Controller {
                 Ok(Success::Object(object)) => !is_deleting(object),
                 _ => false,
             };
-            if is_gone && let Some(resources) = self.world.resources.get_mut(&removal.kind) {
+            if is_gone && let Some(resources) = self.store.resources.get_mut(&removal.kind) {
                 let key = (name.to_owned(), removal.resource.name.clone());
                 resources.cache.removed(key, removal.version.parse().unwrap_or(0));
             }
         }
     }
 
-    fn applied(
-        &mut self,
-        name: &str,
-        mut work: Box<Work>,
-        outcomes: Vec<Outcome>,
-        now: Now,
-    ) -> Next<super::Stage> {
+    fn applied(&mut self, name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
         let (mut repaired, mut failed, mut taken) = (Vec::new(), Vec::new(), Vec::new());
         for (apply, outcome) in std::mem::take(&mut work.applies).into_iter().zip(outcomes) {
             let entry = apply.entry;
@@ -358,7 +329,7 @@ impl Controller {
             }
             match outcome {
                 Ok(Success::Object(object)) => {
-                    self.world.absorb_applied(&entry.kind, &object);
+                    self.store.absorb_applied(&entry.kind, &object);
                     if apply.uid.is_none() && drift::has_other_writers(&object) {
                         let uid = Some(metadata(&object, "uid").to_owned());
                         taken.push(Apply { entry, uid, version: None, drift_backoff: false, adopted: true });
@@ -368,7 +339,7 @@ impl Controller {
                 }
                 Ok(_) => {}
                 Err(failure) => {
-                    let what = format!("{}: applying it", plan::title(&entry));
+                    let what = format!("{}: applying it", entry.title());
                     work.causes.push(match apply.uid {
                         Some(_) => ConditionCause::change_failed(&what, &failure),
                         None => ConditionCause::failed(&what, reason::APPLY_FAILED, &failure),
@@ -381,12 +352,12 @@ impl Controller {
         if !taken.is_empty() {
             work.applies = taken;
             let applies = applies(name, &work);
-            return wait(applies, Stage::Applying(work));
+            return Next::Await(applies, Stage::Applying(work));
         }
         let is_bound =
-            self.world.bindings.get(&name.to_owned()).is_some_and(|binding| binding.uid == work.binding.uid);
-        if is_bound && (!repaired.is_empty() || self.world.drift_backoff.contains_key(name)) {
-            let drift_backoff = self.world.drift_backoff.entry(name.to_owned()).or_default();
+            self.store.bindings.get(&name.to_owned()).is_some_and(|binding| binding.uid == work.binding.uid);
+        if is_bound && (!repaired.is_empty() || self.store.drift_backoff.contains_key(name)) {
+            let drift_backoff = self.store.drift_backoff.entry(name.to_owned()).or_default();
             drift_backoff.take_in(repaired, &failed, now.monotonic);
         }
         let verdict = verdict(&work.causes, work.recheck);
@@ -401,7 +372,7 @@ impl Controller {
         for condition in changed {
             self.announce(&binding_ref(name), &binding.uid, condition, now);
         }
-        self.world.bindings.absorb(name.to_owned(), binding.clone());
+        self.store.bindings.absorb(name.to_owned(), binding.clone());
         binding
     }
 
@@ -412,7 +383,7 @@ impl Controller {
         changed: &[Condition],
         outcomes: Vec<Outcome>,
         now: Now,
-    ) -> Next<super::Stage> {
+    ) -> Next<Stage> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
                 self.written(name, &object, changed, now);
@@ -428,10 +399,10 @@ impl Controller {
 }
 
 /// Writes the status ahead of the first change: it lists every object before the object exists.
-fn fence(name: &str, work: Box<Work>, now: Now) -> Next<super::Stage> {
+fn fence(name: &str, work: Box<Work>, now: Now) -> Next<Stage> {
     let (wanted, changed) = status::before_writing(&work, now);
     let write = status_write(name, &work.binding, &wanted);
-    wait(vec![write], Stage::RecordingIntent(work, changed))
+    Next::Await(vec![write], Stage::RecordingIntent(work, changed))
 }
 
 /// Writes the status if it has changed.
@@ -440,91 +411,13 @@ fn report(
     binding: &Binding,
     (wanted, changed): (NamespaceClassBindingStatus, Vec<Condition>),
     verdict: Verdict,
-) -> Next<super::Stage> {
+) -> Next<Stage> {
     if wanted == binding.status {
         return Next::Done(verdict);
     }
-    wait(vec![status_write(name, binding, &wanted)], Stage::Reporting(verdict, changed))
+    Next::Await(vec![status_write(name, binding, &wanted)], Stage::Reporting(verdict, changed))
 }
 
-fn status_write(name: &str, binding: &Binding, wanted: &NamespaceClassBindingStatus) -> Action {
-    let patch = status::patch(&binding.uid, &binding.version, wanted);
-    Action::Patch { target: binding_ref(name), subresource: Some(Subresource::Status), patch }
-}
-
-fn prune(name: &str, work: Box<Work>) -> Next<super::Stage> {
-    let removals = work.removals.iter().map(|removal| {
-        let target = ObjectRef::namespaced(&removal.kind, name, &removal.resource.name);
-        let (uid, resource_version) = (removal.uid.clone(), removal.version.clone());
-        if removal.keeps {
-            return Action::Patch {
-                target,
-                subresource: None,
-                patch: Arc::new(release(&uid, &resource_version)),
-            };
-        }
-        Action::Delete { target, uid, resource_version: Some(resource_version) }
-    });
-    wait(removals.collect(), Stage::Pruning(work))
-}
-
-/// Returns the patch that removes our labels and annotations from an object that existed before. The content of the object
-/// stays.
-fn release(uid: &str, version: &str) -> Value {
-    let marks = [names::CONTENT_ANNOTATION, names::ADOPTED_ANNOTATION, names::ADOPTION_POLICY_ANNOTATION];
-    let annotations: serde_json::Map<String, Value> =
-        marks.into_iter().map(|mark| (mark.to_owned(), Value::Null)).collect();
-    let labels = json!({ names::CLASS_LABEL: null });
-    json!({ "metadata": {
-        "uid": uid, "resourceVersion": version, "labels": labels, "annotations": annotations,
-    } })
-}
-
-fn pruned(name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>) -> Next<super::Stage> {
-    for (removal, outcome) in std::mem::take(&mut work.removals).into_iter().zip(outcomes) {
-        let what = format!("{} {}", removal.resource.kind, removal.resource.name);
-        let trouble = match outcome {
-            Ok(Success::Object(object)) if is_deleting(&object) => ConditionCause::waiting(&what),
-            Ok(_) => continue,
-            // It existed a moment ago. It is dropped from the status once a read has shown that it is gone.
-            Err(failure) if failure.class == FailureClass::NotFound => ConditionCause::waiting(&what),
-            Err(failure) => {
-                ConditionCause::failed(&format!("{what}: removing it"), reason::PRUNE_FAILED, &failure)
-            }
-        };
-        work.causes.push(trouble);
-        work.listed.insert(removal.resource);
-    }
-    let applies = applies(name, &work);
-    wait(applies, Stage::Applying(work))
-}
-
-fn applies(name: &str, work: &Work) -> Vec<Action> {
-    let applies = work.applies.iter().map(|apply| {
-        let mut manifest = apply.entry.manifest(name, &work.binding, apply.adopted);
-        if let Some(uid) = &apply.uid {
-            manifest["metadata"]["uid"] = json!(uid);
-        }
-        if let Some(version) = &apply.version {
-            manifest["metadata"]["resourceVersion"] = json!(version);
-        }
-        let target = ObjectRef::namespaced(&apply.entry.kind, name, &apply.entry.name);
-        Action::Apply { target, manifest: Arc::new(manifest) }
-    });
-    applies.collect()
-}
-
-/// Returns a verdict with a retry if that may resolve any of the causes.
-fn verdict(causes: &[ConditionCause], recheck: Option<Duration>) -> Verdict {
-    // A mistake that users must correct is not a failure of the operator, unless something else has failed.
-    let retried = || causes.iter().filter(|trouble| trouble.retry);
-    match retried().find(|trouble| !trouble.is_users()).or(retried().next()) {
-        Some(first) => Verdict::Retry {
-            reason: first.message.clone(),
-            backoff: None,
-            within: recheck,
-            user_error: first.is_users(),
-        },
-        None => recheck.map_or(Verdict::Converged, Verdict::Requeue),
-    }
+fn prune(name: &str, work: Box<Work>) -> Next<Stage> {
+    Next::Await(removals(name, &work), Stage::Pruning(work))
 }

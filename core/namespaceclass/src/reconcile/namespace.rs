@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 use lockstep_engine::action::{Action, Class as FailureClass, Outcome, Success};
 use lockstep_engine::driver::{Next, Verdict};
-use lockstep_engine::machine::{Amount, Measure, Note};
+use lockstep_engine::machine::Note;
 use lockstep_engine::object::{ObjectRef, controller_reference};
 use lockstep_engine::recorder::{Occurrence, Severity};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::names::{self, reason};
-use super::world::{Binding, Namespace};
-use super::{Controller, Key};
+use crate::controller::{Controller, Key, lagging};
+use crate::model::{Binding, Namespace};
+use crate::names::{self, reason};
 
 /// What the reconcile of a namespace waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -43,30 +43,30 @@ pub enum Stage {
 }
 
 impl Controller {
-    pub(super) fn begin_namespace(&mut self, name: &str, now: Now) -> Next<super::Stage> {
-        let Some(namespace) = self.world.namespaces.get(&name.to_owned()).cloned() else {
+    pub(super) fn begin_namespace(&mut self, name: &str, now: Now) -> Next<Stage> {
+        let Some(namespace) = self.store.namespaces.get(&name.to_owned()).cloned() else {
             return Next::Done(Verdict::Converged);
         };
         let class = namespace.class.as_ref().filter(|_| !namespace.terminating);
-        let is_unresolved = class.is_some_and(|class| self.world.classes.get(class).is_none());
+        let is_unresolved = class.is_some_and(|class| self.store.classes.get(class).is_none());
         self.set_unresolved(name, is_unresolved);
         if namespace.terminating {
             return Next::Done(Verdict::Converged);
         }
-        let binding = self.world.bindings.get(&name.to_owned());
+        let binding = self.store.bindings.get(&name.to_owned());
         // It is being deleted already. Its deletion enqueues the namespace.
         if binding.is_some_and(|binding| binding.deleting) {
             return Next::Done(Verdict::Converged);
         }
         match &namespace.class {
-            Some(class) if self.world.classes.get(class).is_some() => {
+            Some(class) if self.store.classes.get(class).is_some() => {
                 if binding.is_some_and(|binding| is_bound(binding, &namespace, class)) {
-                    self.world.reported_events.remove(name);
+                    self.store.reported_events.remove(name);
                     return self.annotate(name, Verdict::Converged);
                 }
                 let manifest = Arc::new(manifest(name, &namespace, class));
                 let target = ObjectRef::namespaced(&names::binding(), name, name);
-                Next::Await(vec![Action::Apply { target, manifest }], super::Stage::Namespace(Stage::Binding))
+                Next::Await(vec![Action::Apply { target, manifest }], Stage::Binding)
             }
             label => {
                 let doubt = binding
@@ -74,7 +74,7 @@ impl Controller {
                     .map(|binding| doubt(name, binding, label.as_deref()));
                 match label.clone() {
                     Some(class) => self.tell_class_not_found(name, &class, now),
-                    None => drop(self.world.reported_events.remove(name)),
+                    None => drop(self.store.reported_events.remove(name)),
                 }
                 doubt.unwrap_or_else(|| self.annotate(name, Verdict::Converged))
             }
@@ -87,7 +87,7 @@ impl Controller {
         stage: Stage,
         outcomes: Vec<Outcome>,
         now: Now,
-    ) -> Next<super::Stage> {
+    ) -> Next<Stage> {
         match stage {
             Stage::Binding => self.bound(name, outcomes, now),
             Stage::ConfirmingDeletion { uid, version, label } => {
@@ -98,11 +98,11 @@ impl Controller {
         }
     }
 
-    fn bound(&mut self, name: &str, outcomes: Vec<Outcome>, now: Now) -> Next<super::Stage> {
+    fn bound(&mut self, name: &str, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
-                self.world.reported_events.remove(name);
-                self.world.bindings.absorb(name.to_owned(), Binding::read(&object));
+                self.store.reported_events.remove(name);
+                self.store.bindings.absorb(name.to_owned(), Binding::read(&object));
                 self.outbox.woken.push(Key::Binding(name.to_owned()));
                 self.annotate(name, Verdict::Converged)
             }
@@ -115,7 +115,7 @@ impl Controller {
                     self.complain(name, reason::BINDING_REFUSED, note, now);
                 } else {
                     // The class exists now, whatever was reported before.
-                    self.world.reported_events.remove(name);
+                    self.store.reported_events.remove(name);
                 }
                 self.annotate(name, Verdict::retry_for_user("writing the binding", &failure))
             }
@@ -131,7 +131,7 @@ impl Controller {
         version: String,
         label: Option<&str>,
         outcomes: Vec<Outcome>,
-    ) -> Next<super::Stage> {
+    ) -> Next<Stage> {
         let mut outcomes = outcomes.into_iter();
         let namespace = match outcomes.next() {
             Some(Ok(Success::Object(object))) => Namespace::read(&object),
@@ -146,49 +146,49 @@ impl Controller {
             Some(Ok(_)) => true,
             None => false,
         };
-        let known = self.world.namespaces.get(&name.to_owned());
+        let known = self.store.namespaces.get(&name.to_owned());
         // The label must still be the one that was read at the start of the pass, even if the watch has shown a change since.
         let known = known.filter(|known| !known.terminating);
         let same =
             known.is_some_and(|known| known.uid == namespace.uid) && namespace.class.as_deref() == label;
         if !same || class_exists || namespace.terminating {
             // The cache is behind; the watch will enqueue this key.
-            self.world.namespaces.absorb(name.to_owned(), namespace);
-            return Next::Done(super::lagging());
+            self.store.namespaces.absorb(name.to_owned(), namespace);
+            return Next::Done(lagging());
         }
         let target = ObjectRef::namespaced(&names::binding(), name, name);
         let delete = Action::Delete { target, uid, resource_version: Some(version.clone()) };
-        Next::Await(vec![delete], super::Stage::Namespace(Stage::Unbinding { version }))
+        Next::Await(vec![delete], Stage::Unbinding { version })
     }
 
     /// Records a successful removal of the binding, without waiting for the watch. The watch may be behind, and the label may
     /// request a class again by then.
-    fn unbound(&mut self, name: &str, version: &str, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+    fn unbound(&mut self, name: &str, version: &str, outcomes: Vec<Outcome>) -> Next<Stage> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Done)) => {
-                self.world.bindings.removed(name.to_owned(), version.parse().unwrap_or(0));
-                self.world.drift_backoff.remove(name);
+                self.store.bindings.removed(name.to_owned(), version.parse().unwrap_or(0));
+                self.store.drift_backoff.remove(name);
                 self.annotate(name, Verdict::Converged)
             }
             // Another client's finalizer delays the deletion. The end of the deletion enqueues the namespace.
             Some(Ok(Success::Object(object))) => {
-                self.world.bindings.absorb(name.to_owned(), Binding::read(&object));
+                self.store.bindings.absorb(name.to_owned(), Binding::read(&object));
                 Next::Done(Verdict::Converged)
             }
             Some(Err(failure)) if failure.class != FailureClass::NotFound => {
                 Next::Done(Verdict::retry("removing the binding", &failure))
             }
-            _ => Next::Done(super::lagging()),
+            _ => Next::Done(lagging()),
         }
     }
 
     /// Writes the reason why the class is not applied into an annotation of the namespace, where it stays until it is
     /// resolved. Then the pass ends.
-    fn annotate(&mut self, name: &str, verdict: Verdict) -> Next<super::Stage> {
+    fn annotate(&mut self, name: &str, verdict: Verdict) -> Next<Stage> {
         let namespace =
-            self.world.namespaces.get(&name.to_owned()).filter(|namespace| !namespace.terminating);
+            self.store.namespaces.get(&name.to_owned()).filter(|namespace| !namespace.terminating);
         let Some(namespace) = namespace else { return Next::Done(verdict) };
-        let complaint = self.world.reported_events.get(name).filter(|(uid, _)| *uid == namespace.uid);
+        let complaint = self.store.reported_events.get(name).filter(|(uid, _)| *uid == namespace.uid);
         let problem = complaint.map(|(_, note)| note);
         if namespace.problem.as_ref() == problem {
             return Next::Done(verdict);
@@ -197,29 +197,29 @@ impl Controller {
         let patch = Arc::new(json!({ "metadata": { "uid": namespace.uid, "annotations": annotations } }));
         let target = ObjectRef::cluster(&names::namespace(), name);
         let write = Action::Patch { target, subresource: None, patch };
-        Next::Await(vec![write], super::Stage::Namespace(Stage::Annotating(verdict)))
+        Next::Await(vec![write], Stage::Annotating(verdict))
     }
 
-    fn annotated(&mut self, name: &str, verdict: Verdict, outcomes: Vec<Outcome>) -> Next<super::Stage> {
+    fn annotated(&mut self, name: &str, verdict: Verdict, outcomes: Vec<Outcome>) -> Next<Stage> {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
                 let namespace = Namespace::read(&object);
-                let known = self.world.namespaces.get(&name.to_owned());
+                let known = self.store.namespaces.get(&name.to_owned());
                 let is_same = known.is_some_and(|known| known.is_same(&namespace));
                 // The cache has this answer now, so the watch event will not enqueue anything. So another label must enqueue
                 // the key here.
-                if self.world.namespaces.absorb(name.to_owned(), namespace) && !is_same {
+                if self.store.namespaces.absorb(name.to_owned(), namespace) && !is_same {
                     self.outbox.woken.push(Key::Namespace(name.to_owned()));
                 }
-                self.world.is_annotating_refused = false;
+                self.store.is_annotating_refused = false;
                 Next::Done(verdict)
             }
             // The Event, the log and the metric report the same.
             Some(Err(failure))
                 if matches!(failure.class, FailureClass::Forbidden | FailureClass::Invalid) =>
             {
-                if !self.world.is_annotating_refused {
-                    self.world.is_annotating_refused = true;
+                if !self.store.is_annotating_refused {
+                    self.store.is_annotating_refused = true;
                     let advice = match failure.class {
                         FailureClass::Forbidden => "grant the verb patch on namespaces",
                         _ => "correct the namespace, or what refuses its changes",
@@ -235,7 +235,7 @@ impl Controller {
             Some(Err(failure)) if failure.class != FailureClass::NotFound => {
                 Next::Done(Verdict::retry("annotating the namespace", &failure))
             }
-            _ => Next::Done(super::lagging()),
+            _ => Next::Done(lagging()),
         }
     }
 
@@ -246,29 +246,16 @@ impl Controller {
         self.complain(name, reason::CLASS_NOT_FOUND, note, now);
     }
 
-    /// Counts the namespaces whose label names a class that does not exist.
-    pub(super) fn set_unresolved(&mut self, name: &str, is_unresolved: bool) {
-        let unresolved = &mut self.world.unresolved;
-        let is_new = if is_unresolved { unresolved.insert(name.to_owned()) } else { unresolved.remove(name) };
-        if is_new {
-            self.outbox.notes.push(Note::Measured(Measure {
-                metric: names::UNRESOLVED_METRIC.into(),
-                labels: Vec::new(),
-                by: Amount::Set(unresolved.len() as u64),
-            }));
-        }
-    }
-
     /// Reports once, in the log and as an Event, why the class of a namespace is not applied: nothing is written if nothing
     /// has changed. The Event is in the namespace itself, where its users may read it and look for it, rather than in
     /// `default`.
     fn complain(&mut self, name: &str, reason: &'static str, note: String, now: Now) {
-        let Some(namespace) = self.world.namespaces.get(&name.to_owned()) else { return };
+        let Some(namespace) = self.store.namespaces.get(&name.to_owned()) else { return };
         let complaint = (namespace.uid.clone(), note);
-        if self.world.reported_events.get(name) == Some(&complaint) {
+        if self.store.reported_events.get(name) == Some(&complaint) {
             return;
         }
-        self.world.reported_events.insert(name.to_owned(), complaint.clone());
+        self.store.reported_events.insert(name.to_owned(), complaint.clone());
         let (uid, note) = complaint;
         self.outbox.notes.push(Note::Warning { message: format!("Namespace {name}: {note}") });
         let occurrence = Occurrence {
@@ -287,14 +274,14 @@ fn is_bound(binding: &Binding, namespace: &Namespace, class: &str) -> bool {
     binding.class == class && binding.controller.as_ref() == Some(&namespace.uid)
 }
 
-fn doubt(name: &str, binding: &Binding, label: Option<&str>) -> Next<super::Stage> {
+fn doubt(name: &str, binding: &Binding, label: Option<&str>) -> Next<Stage> {
     let namespace = ObjectRef::cluster(&names::namespace(), name);
     let class = label.map(|class| ObjectRef::cluster(&names::class(), class));
     let reads = [Some(namespace), class].into_iter().flatten();
     let reads = reads.map(|target| Action::Get { target, metadata_only: true }).collect();
     let (uid, version) = (binding.uid.clone(), binding.version.clone());
     let label = label.map(str::to_owned);
-    Next::Await(reads, super::Stage::Namespace(Stage::ConfirmingDeletion { uid, version, label }))
+    Next::Await(reads, Stage::ConfirmingDeletion { uid, version, label })
 }
 
 fn manifest(name: &str, namespace: &Namespace, class: &str) -> Value {

@@ -1,0 +1,78 @@
+//! Reports changed conditions in the log and as Events, once the status that contains them is written.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lockstep_engine::action::{Class as FailureClass, Failure};
+use lockstep_engine::conditions::Status;
+use lockstep_engine::machine::Note;
+use lockstep_engine::object::ObjectRef;
+use lockstep_engine::recorder::{Occurrence, Severity};
+use lockstep_engine::time::Now;
+
+use super::controller::Controller;
+use super::names::{OBJECTS_ADOPTED, reason};
+
+impl Controller {
+    /// Records that a status write failed. If it may have taken effect, its conditions are announced once they are seen.
+    pub(super) fn not_written(&mut self, object: ObjectRef, changed: &[Condition], failure: &Failure) {
+        if failure.class == FailureClass::Unknown && !changed.is_empty() {
+            self.store.unconfirmed.insert(object, changed.to_vec());
+        }
+    }
+
+    /// Announces the conditions of a write without an answer that turns out to have taken effect.
+    pub(super) fn announce_unconfirmed(
+        &mut self,
+        object: &ObjectRef,
+        uid: &str,
+        shown: &[Condition],
+        now: Now,
+    ) {
+        let Some(unconfirmed) = self.store.unconfirmed.get(object) else { return };
+        let is_shown = |condition: &&Condition| {
+            let key = |it: &Condition| {
+                (it.type_.clone(), it.status.clone(), it.reason.clone(), it.last_transition_time.clone())
+            };
+            // The message names only the objects that were adopted last.
+            let mut parts = condition.message.split("; ");
+            shown.iter().any(|it| key(it) == key(condition) && parts.all(|part| it.message.contains(part)))
+        };
+        let written: Vec<Condition> = unconfirmed.iter().filter(is_shown).cloned().collect();
+        for condition in written {
+            self.announce(object, uid, &condition, now);
+        }
+    }
+
+    /// Reports a changed condition in the log and as an Event.
+    pub(super) fn announce(&mut self, object: &ObjectRef, uid: &str, condition: &Condition, now: Now) {
+        // An earlier write of it did not take effect, or is announced now.
+        if let Some(unconfirmed) = self.store.unconfirmed.get_mut(object) {
+            unconfirmed.retain(|other| other.type_ != condition.type_);
+            if unconfirmed.is_empty() {
+                self.store.unconfirmed.remove(object);
+            }
+        }
+        // The adoption of another client's object needs attention, although the condition is true.
+        let holds = condition.status == Status::True.as_str() && condition.type_ != OBJECTS_ADOPTED;
+        self.outbox.notes.push(Note::ConditionChanged {
+            object: object.clone(),
+            condition: condition.type_.clone(),
+            status: condition.status.clone(),
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+            warning: !holds && condition.reason != reason::APPLYING,
+        });
+        // No change has been made yet.
+        if condition.reason == reason::APPLYING {
+            return;
+        }
+        let occurrence = Occurrence {
+            regarding: object.clone(),
+            uid: uid.to_owned(),
+            severity: if holds { Severity::Normal } else { Severity::Warning },
+            reason: condition.reason.clone(),
+            action: "Reconcile",
+            note: condition.message.clone(),
+        };
+        self.outbox.record(occurrence, now);
+    }
+}

@@ -1,0 +1,48 @@
+//! The kinds that the cluster serves, by API version, as far as they were discovered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lockstep_engine::action::Failure;
+use lockstep_engine::object::Kind;
+use serde::{Deserialize, Serialize};
+
+/// The kinds that the cluster serves, by API version, as far as they were discovered.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Kinds {
+    served: BTreeMap<String, BTreeMap<String, Arc<Kind>>>,
+    /// The API versions whose discovery failed.
+    failed: BTreeMap<String, Failure>,
+}
+
+impl Kinds {
+    /// Returns a kind, if it is known to be served.
+    pub fn find(&self, api_version: &str, kind: &str) -> Option<Arc<Kind>> {
+        self.served.get(api_version)?.get(kind).cloned()
+    }
+
+    /// Stores the kinds that an API version serves, and replaces what was stored before.
+    pub fn learn(&mut self, api_version: &str, served: Vec<Arc<Kind>>) {
+        let by_name = served.into_iter().map(|kind| (kind.kind.clone(), kind)).collect();
+        self.failed.remove(api_version);
+        self.served.insert(api_version.to_owned(), by_name);
+    }
+
+    /// Records that discovery of an API version failed. A failure of the same class as before keeps its message. A changed
+    /// message would be reported in every namespace.
+    pub fn fail(&mut self, api_version: &str, failure: Failure) {
+        if self.failure(api_version).is_none_or(|known| known.class != failure.class) {
+            self.failed.insert(api_version.to_owned(), failure);
+        }
+    }
+
+    /// Returns why the discovery of an API version failed.
+    pub fn failure(&self, api_version: &str) -> Option<&Failure> {
+        self.failed.get(api_version)
+    }
+
+    /// Removes an API version, because one of its kinds turned out to be gone.
+    pub fn forget(&mut self, api_version: &str) {
+        self.served.remove(api_version);
+    }
+}

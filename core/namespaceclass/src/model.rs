@@ -1,0 +1,298 @@
+//! Classes, namespaces, bindings and resources, trimmed to the fields that decisions need.
+
+use std::sync::Arc;
+
+use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassStatus};
+use lockstep_engine::cache::Cached;
+use lockstep_engine::object::{
+    annotation, controller_uid, generation, is_deleting, label, metadata, resource_version,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::drift;
+use super::names::{self, ADOPTED_ANNOTATION, CLASS_LABEL, CONTENT_ANNOTATION, PROBLEM_ANNOTATION};
+use super::resolved_class::{ClassResource, Content};
+
+/// The resolved resources of a class.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Resolved {
+    /// The class's uid.
+    pub uid: String,
+    /// The class's generation.
+    pub generation: i64,
+    /// Its resources.
+    pub content: Arc<Content>,
+}
+
+impl Resolved {
+    /// Returns whether these are the resources of this class, at the same generation.
+    pub fn is_of(&self, class: &Value) -> bool {
+        metadata(class, "uid") == self.uid && generation(class) == self.generation
+    }
+}
+
+/// A namespace.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Namespace {
+    /// Its uid.
+    pub uid: String,
+    /// The class that its label names.
+    pub class: Option<String>,
+    /// Whether it is being deleted: then it is not changed.
+    pub terminating: bool,
+    /// The problem that its annotation reports.
+    pub problem: Option<String>,
+    resource_version: u64,
+}
+
+impl Namespace {
+    /// Reads a namespace or its metadata.
+    pub fn read(object: &Value) -> Self {
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            class: label(object, CLASS_LABEL).filter(|class| !class.is_empty()).map(str::to_owned),
+            terminating: is_deleting(object),
+            problem: annotation(object, PROBLEM_ANNOTATION).map(str::to_owned),
+            resource_version: resource_version(object),
+        }
+    }
+
+    /// Returns whether all fields that decisions depend on are equal. Other clients may change its labels and annotations
+    /// often. If another client removes our annotation, the next resync restores it.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.uid, &self.class, self.terminating) == (&other.uid, &other.class, other.terminating)
+    }
+}
+
+impl Cached for Namespace {
+    type Index = String;
+
+    fn resource_version(&self) -> u64 {
+        self.resource_version
+    }
+
+    fn indexes(&self) -> Vec<String> {
+        self.class.clone().into_iter().collect()
+    }
+}
+
+/// A class.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Class {
+    /// Its uid.
+    pub uid: String,
+    /// Its generation.
+    pub generation: i64,
+    /// Its status as last seen.
+    pub status: NamespaceClassStatus,
+    object: Arc<Value>,
+}
+
+impl Class {
+    /// Reads a class.
+    pub fn read(object: &Arc<Value>) -> Self {
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            generation: generation(object),
+            status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
+            object: Arc::clone(object),
+        }
+    }
+
+    /// Returns whether it differs at most in its status. The operator's own status write must not enqueue the class, or two
+    /// writers that disagree would enqueue each other without end.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.uid, self.generation) == (&other.uid, other.generation)
+    }
+
+    /// `spec.resources`.
+    pub fn resources(&self) -> &[Value] {
+        self.object["spec"]["resources"].as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the resource version, as a precondition for writing the status.
+    pub fn version(&self) -> &str {
+        metadata(&self.object, "resourceVersion")
+    }
+}
+
+impl Cached for Class {
+    type Index = ();
+
+    fn resource_version(&self) -> u64 {
+        resource_version(&self.object)
+    }
+
+    fn indexes(&self) -> Vec<()> {
+        Vec::new()
+    }
+}
+
+/// A binding.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Binding {
+    /// Its uid.
+    pub uid: String,
+    /// Its generation.
+    pub generation: i64,
+    /// Its resource version, as a precondition.
+    pub version: String,
+    /// The class that it requests.
+    pub class: String,
+    /// The uid of the namespace that controls it.
+    pub controller: Option<String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its status as last seen.
+    pub status: NamespaceClassBindingStatus,
+}
+
+impl Binding {
+    /// Returns whether it differs at most in its status, as with [`Class::is_same`].
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.uid, self.generation, self.deleting, &self.controller)
+            == (&other.uid, other.generation, other.deleting, &other.controller)
+    }
+
+    /// Reads a binding.
+    pub fn read(object: &Value) -> Self {
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            generation: generation(object),
+            version: metadata(object, "resourceVersion").to_owned(),
+            class: object["spec"]["className"].as_str().unwrap_or_default().to_owned(),
+            controller: controller_uid(object).map(str::to_owned),
+            deleting: is_deleting(object),
+            status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
+        }
+    }
+
+    /// Returns whether the status is the result of a pass over the current class.
+    pub fn has_applied(&self, resolved: &Resolved) -> bool {
+        let status = &self.status;
+        (&status.observed_class_name, &status.observed_class_uid, status.observed_class_generation)
+            == (&self.class, &resolved.uid, resolved.generation)
+    }
+}
+
+impl Cached for Binding {
+    type Index = String;
+
+    fn resource_version(&self) -> u64 {
+        self.version.parse().unwrap_or(0)
+    }
+
+    fn indexes(&self) -> Vec<String> {
+        vec![self.class.clone()]
+    }
+}
+
+/// The metadata of a resource in a namespace.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Resource {
+    /// Its uid.
+    pub uid: String,
+    /// Its resource version, as a precondition.
+    pub version: String,
+    /// The uid of its controller.
+    pub controller: Option<String>,
+    /// The uids of all bindings that own it.
+    pub bindings: Vec<String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The value of its content annotation.
+    #[serde(rename = "namespaceclass.akuity.io/content")]
+    content: Option<String>,
+    /// The uid of the binding that adopted it, if it existed before.
+    adopted: Option<String>,
+    /// Our entry in its managed fields, as JSON. Equal texts of all namespaces share one allocation.
+    fields: Option<Arc<str>>,
+    /// Whether `fields` is the server's answer to our apply of `content`.
+    pub(super) accepted: bool,
+}
+
+impl Resource {
+    /// Reads the metadata of a resource; `fields` is our entry in its managed fields.
+    pub fn read(object: &Value, fields: Option<Arc<str>>) -> Self {
+        let owners = object["metadata"]["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
+        let binding = names::binding();
+        let bindings = owners
+            .iter()
+            .filter(|owner| owner["kind"] == binding.kind && owner["apiVersion"] == binding.api_version())
+            .filter_map(|owner| owner["uid"].as_str().map(str::to_owned));
+        Self {
+            uid: metadata(object, "uid").to_owned(),
+            version: metadata(object, "resourceVersion").to_owned(),
+            controller: controller_uid(object).map(str::to_owned),
+            bindings: bindings.collect(),
+            deleting: is_deleting(object),
+            content: annotation(object, CONTENT_ANNOTATION).map(str::to_owned),
+            adopted: annotation(object, ADOPTED_ANNOTATION).map(str::to_owned),
+            fields,
+            accepted: false,
+        }
+    }
+
+    /// Returns whether we ever applied it. A copy that another client made of it has our label and our owner, but not this.
+    pub fn is_applied(&self) -> bool {
+        self.fields.is_some()
+    }
+
+    /// Returns whether it existed before this binding adopted it.
+    pub fn is_adopted_by(&self, binding: &Binding) -> bool {
+        self.adopted.as_ref() == Some(&binding.uid)
+    }
+
+    /// Returns whether we created it, as far as its metadata shows: only we have an entry like ours in the managed fields.
+    pub fn is_created(&self) -> bool {
+        self.is_applied() && self.content.is_some() && self.adopted.is_none()
+    }
+
+    /// Returns whether all fields that decisions depend on are equal. The status of a `ResourceQuota` changes with every pod:
+    /// that must not enqueue a waiting key.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (
+            &self.uid,
+            &self.controller,
+            &self.bindings,
+            self.deleting,
+            &self.content,
+            &self.adopted,
+            &self.fields,
+        ) == (
+            &other.uid,
+            &other.controller,
+            &other.bindings,
+            other.deleting,
+            &other.content,
+            &other.adopted,
+            &other.fields,
+        )
+    }
+
+    /// Returns whether our fields are the same in both.
+    pub(super) fn has_fields_of(&self, other: &Self) -> bool {
+        (&self.uid, &self.content, &self.fields) == (&other.uid, &other.content, &other.fields)
+    }
+
+    /// Returns whether it still is as the apply of the entry left it.
+    pub fn is_intact(&self, entry: &ClassResource) -> bool {
+        let Some(fields) = &self.fields else { return false };
+        self.content.as_deref() == Some(&entry.content)
+            && (self.accepted
+                || serde_json::from_str(fields).is_ok_and(|fields| drift::covers(&fields, entry.template())))
+    }
+}
+
+impl Cached for Resource {
+    type Index = ();
+
+    fn resource_version(&self) -> u64 {
+        self.version.parse().unwrap_or(0)
+    }
+
+    fn indexes(&self) -> Vec<()> {
+        Vec::new()
+    }
+}

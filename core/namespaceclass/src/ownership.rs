@@ -1,0 +1,100 @@
+//! Who owns an existing object, from the viewpoint of a binding.
+//!
+//! Source: decisions on ownership in `docs/decisions`.
+
+use lockstep_engine::object::label;
+use serde_json::Value;
+
+use super::model::{Binding, Resource};
+use super::names;
+
+/// The owner of an existing object, from the viewpoint of a binding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ownership {
+    /// The binding owns it.
+    Owned {
+        /// Its uid.
+        uid: String,
+        /// Its resource version.
+        version: String,
+    },
+    /// It existed before the binding adopted it, and has no owner: the binding may change it, but not delete it.
+    Adopted {
+        /// Its uid.
+        uid: String,
+        /// Its resource version.
+        version: String,
+    },
+    /// It has no controller: it can be adopted.
+    Adoptable {
+        /// Its uid.
+        uid: String,
+        /// Its resource version.
+        version: String,
+    },
+    /// It is being deleted.
+    Terminating,
+    /// Another controller or another binding owns it.
+    OwnedByOther,
+}
+
+/// An existing object that has been read.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The ownership of the object, from the viewpoint of the binding.
+    pub ownership: Ownership,
+    /// Its owner, as text for messages.
+    pub owner: String,
+    /// The class that its label names.
+    pub class: Option<String>,
+    /// Whether it existed before the binding applied it.
+    pub adopted: bool,
+}
+
+impl Found {
+    /// Judges an object that was read, and its metadata, from the viewpoint of the binding of a namespace.
+    pub fn new(namespace: &str, binding: &Binding, object: &Value, resource: &Resource) -> Self {
+        let owner = owner_title(object);
+        let ownership = match ownership(resource, binding) {
+            // Left over from a deleted binding of this namespace: the garbage collector will remove it.
+            Ownership::OwnedByOther if owner == format!("{} {namespace}", names::binding().kind) => {
+                Ownership::Terminating
+            }
+            ownership => ownership,
+        };
+        let class = label(object, names::CLASS_LABEL).map(str::to_owned);
+        let adopted = match ownership {
+            Ownership::Adoptable { .. } => !resource.is_created(),
+            _ => resource.is_adopted_by(binding),
+        };
+        Self { ownership, owner, class, adopted }
+    }
+}
+
+/// Returns the ownership of an existing object.
+pub fn ownership(resource: &Resource, binding: &Binding) -> Ownership {
+    let (uid, version) = (resource.uid.clone(), resource.version.clone());
+    match &resource.controller {
+        Some(controller) if *controller != binding.uid => Ownership::OwnedByOther,
+        None if resource.bindings.iter().any(|other| *other != binding.uid) => Ownership::OwnedByOther,
+        _ if resource.deleting => Ownership::Terminating,
+        None if resource.bindings.is_empty() && resource.is_adopted_by(binding) => {
+            Ownership::Adopted { uid, version }
+        }
+        None if resource.bindings.is_empty() => Ownership::Adoptable { uid, version },
+        _ => Ownership::Owned { uid, version },
+    }
+}
+
+/// Returns the owner of an object, as text for messages.
+fn owner_title(object: &Value) -> String {
+    let owners = object["metadata"]["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
+    let owner = owners.iter().find(|owner| owner["controller"] == true).or(owners.first());
+    owner.map_or_else(
+        || "nobody".to_owned(),
+        |owner| {
+            let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
+            format!("{} {}", text("kind"), text("name"))
+        },
+    )
+}

@@ -1,0 +1,41 @@
+//! The state of the connection to the broker.
+
+use std::time::Duration;
+
+use lockstep_engine::backoff::Backoff;
+use lockstep_engine::random::Random;
+use lockstep_engine::time::Monotonic;
+
+/// The backoff after a connection failed or was lost.
+const RECONNECT: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_secs(30) };
+
+/// The connection to the broker.
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    pub(super) is_up: bool,
+    /// Whether there were failures since it was last up.
+    pub(super) is_troubled: bool,
+    pub(super) is_asking: bool,
+    /// Consecutive failures or losses since it last worked. A user who can connect may still not be permitted to publish.
+    failures: u32,
+    not_before: Monotonic,
+}
+
+impl Link {
+    /// Records that it works.
+    pub(super) fn works(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Records that a connection failed or was lost: the next one waits.
+    pub(super) fn lost(&mut self, now: Monotonic, random: &mut Random) {
+        self.is_up = false;
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = now + RECONNECT.delay(self.failures, random);
+    }
+
+    /// Returns when to connect, unless the link is up or a connection is being made.
+    pub(super) fn due(&self) -> Option<Monotonic> {
+        (!self.is_up && !self.is_asking).then_some(self.not_before)
+    }
+}

@@ -1,0 +1,77 @@
+//! Reports findings in the log, and in the status of the `SentinelConfig`.
+
+use std::sync::Arc;
+
+use lockstep_crds::sentinel::SentinelConfigStatus;
+use lockstep_engine::action::{Action, Outcome, Subresource};
+use lockstep_engine::conditions::Status;
+use lockstep_engine::machine::{Note, Step};
+use lockstep_engine::time::Now;
+use serde_json::json;
+
+use super::state::{Asked, Sentinel};
+use super::status::{FLEET_REACHABLE, Finding, NOTHING_SELECTED};
+
+impl Sentinel {
+    /// Records a finding.
+    pub(super) fn find(&mut self, finding: Finding, now: Now, step: &mut Step) {
+        for changed in self.conditions.find(finding, self.loader.generation(), now) {
+            if changed.type_ == FLEET_REACHABLE && changed.reason == NOTHING_SELECTED {
+                step.notes.push(Note::Warning { message: changed.message.clone() });
+            }
+            // A problem that this step has reported as a warning is not reported as one again.
+            let is_reported = step.notes.iter().any(|note| matches!(note, Note::Warning { .. }));
+            step.notes.push(Note::ConditionChanged {
+                object: self.object(),
+                condition: changed.type_,
+                warning: changed.status == Status::False.as_str() && !is_reported,
+                status: changed.status,
+                reason: changed.reason,
+                message: changed.message,
+            });
+        }
+    }
+
+    /// Records a finding that something is wrong, and logs it each time.
+    pub(super) fn trouble(&mut self, finding: Finding, now: Now, step: &mut Step) {
+        step.notes.push(Note::Warning { message: format!("{}: {}", finding.reason, finding.message) });
+        self.find(finding, now, step);
+    }
+
+    /// Writes the status, if it is due.
+    pub(super) fn write_status(&mut self, now: Now, step: &mut Step) {
+        let observed = self.loader.observed.as_ref();
+        let object = observed.map(|observed| (&observed.status, observed.generation));
+        let wanted = self.conditions.begin_write(object, now.monotonic);
+        let (Some(observed), Some(wanted)) = (observed, wanted) else { return };
+        // The write is refused if the status has changed since the comparison, or the object is another one.
+        let precondition = json!({ "uid": observed.uid, "resourceVersion": observed.version.to_string() });
+        let patch = Arc::new(json!({ "metadata": precondition, "status": wanted }));
+        let target = self.object();
+        let patch = Action::Patch { target, subresource: Some(Subresource::Status), patch };
+        self.ask(patch, Asked::Status(Box::new(wanted)), step);
+    }
+
+    pub(super) fn status_written(
+        &mut self,
+        written: SentinelConfigStatus,
+        outcome: Outcome,
+        now: Now,
+        step: &mut Step,
+    ) {
+        match outcome {
+            Ok(answer) => {
+                self.conditions.written();
+                if let Some(observed) = &mut self.loader.observed {
+                    observed.written(written, &answer);
+                }
+            }
+            Err(failure) => {
+                if self.conditions.write_failed(failure.class, now.monotonic) {
+                    let message = format!("the status of {} could not be written: {failure}", self.object());
+                    step.notes.push(Note::Warning { message });
+                }
+            }
+        }
+    }
+}
