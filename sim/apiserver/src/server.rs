@@ -10,10 +10,13 @@
 //!                                 crd               store ─► log ─► watches, actors
 //! ```
 //!
+//! Operations are functions over the state of the server (`state`), and do not know each other's callers: `persist` stores
+//! and removes objects, `write` and `delete` decide what is stored, `patch`, `scale` and the actors build on them, and this
+//! module dispatches requests.
+//!
 //! A clone is a snapshot: objects are shared, and never changed in place. The model is kube-apiserver 1.36 without
 //! authentication, authorisation (every review is allowed), webhooks, API priority and aggregation.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -22,34 +25,44 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub use self::actors::{Accounts, Actors, GarbageCollector, NamespaceController, StorageProtection};
+use self::delete_options::DeleteOptions;
 use self::ids::Ids;
 pub use self::inspect::Changed;
-use self::registry::{Registry, Resource};
+use self::negotiate::Negotiated;
+use self::registry::Registry;
 use self::request::{Request, ResourcePath};
-use self::respond::{Answer, Negotiated};
+use self::respond::{Answer, NOT_FOUND};
 use self::scope::{Scope, WriteOptions};
+pub use self::state::ApiServer;
 pub use self::status::{Details, Status};
 use self::store::Store;
-use self::watch::Watch;
+use self::watch::Watches;
 pub use self::watch::{WatchEvent, WatchId, WatchPoll};
 use self::write::Tracking;
 
 mod actors;
+mod admit;
 mod allocate;
 mod body;
 mod crd;
+mod crd_controllers;
 mod delete;
+mod delete_options;
 mod discovery;
 mod events;
 mod fields;
+mod form;
 mod general;
+mod grace;
 mod ids;
 mod inspect;
 mod meta;
 mod names;
 mod namespace;
+mod negotiate;
 mod openapi;
 mod patch;
+mod persist;
 mod protobuf;
 mod read;
 mod registry;
@@ -58,11 +71,14 @@ mod respond;
 mod reviews;
 mod scale;
 mod scope;
+mod selection;
 pub mod selector;
+mod state;
 mod status;
 mod store;
 mod strategy;
 mod table;
+mod termination;
 mod token;
 mod validate;
 mod watch;
@@ -88,9 +104,6 @@ impl Default for Options {
 /// Maximum size of a body, in bytes.
 pub const BODY_MAX_BYTES: usize = 3 * 1024 * 1024;
 
-/// The body of the answer to a path that does not exist.
-const NOT_FOUND: &str = "404 page not found\n";
-
 /// The answer of the server.
 #[derive(Debug)]
 pub enum Response {
@@ -100,44 +113,22 @@ pub enum Response {
     Watch(http::Response<()>, WatchId),
 }
 
-/// The server.
-#[derive(Debug, Clone)]
-pub struct ApiServer {
-    registry: Registry,
-    store: Store,
-    watches: BTreeMap<WatchId, Watch>,
-    next_watch: u64,
-    ids: Ids,
-    /// The time of the current request or tick.
-    now: Timestamp,
-}
-
 impl ApiServer {
     /// Returns a server with only the system namespaces.
     pub fn new(options: &Options) -> Self {
         let mut server = Self {
             registry: Registry::new(),
             store: Store::new(options.history),
-            watches: BTreeMap::new(),
-            next_watch: 0,
+            watches: Watches::default(),
             ids: Ids::new(options.seed),
             now: options.start,
         };
         for name in namespace::SYSTEM {
-            let created = server.install("", "namespaces", namespace::object(name), options.start);
+            let created =
+                write::install(&mut server, "", "namespaces", namespace::object(name), options.start);
             debug_assert!(created.is_ok(), "{created:?}");
         }
         server
-    }
-
-    /// Creates an object on behalf of the server itself.
-    fn install(&mut self, group: &str, plural: &str, object: Value, now: Timestamp) -> Result<(), Status> {
-        self.now = now;
-        let Some(resource) = self.registry.get(group, plural).cloned() else { return Ok(()) };
-        let path = ResourcePath { namespace: meta::namespace(&object).to_owned(), ..ResourcePath::default() };
-        let scope = Scope::new(resource, 0, path);
-        let mut options = WriteOptions::internal("kube-apiserver", now);
-        self.create_object(&scope, object, &mut options, Tracking::Update).map(drop)
     }
 
     /// Answers one request.
@@ -156,7 +147,7 @@ impl ApiServer {
             Err(status) => return Response::Complete(respond::failure(&status, &[])),
         };
         let answer = self.answer(&request, path, &negotiated, &mut warnings, now);
-        match answer.and_then(|answer| negotiated.fit(answer)) {
+        match answer.and_then(|answer| answer.fit(&negotiated.form)) {
             Ok(Answer::Watch(id)) => {
                 let head = respond::encode(&Answer::Watch(id), &negotiated, &warnings, now);
                 Response::Watch(head.map(drop), id)
@@ -166,14 +157,19 @@ impl ApiServer {
         }
     }
 
-    /// Returns the resource version of the latest change.
-    pub fn revision(&self) -> u64 {
-        self.store.revision()
+    /// Returns the new events of a watch. A closed watch is removed.
+    pub fn poll_watch(&mut self, id: WatchId, now: Timestamp) -> WatchPoll {
+        self.watches.poll(&self.store, &self.registry, id, now)
     }
 
-    /// Drops the history: lists and watches from older resource versions are answered with 410.
-    pub fn compact(&mut self) {
-        self.store.compact();
+    /// Returns whether the only event of a watch is that it can't start at the requested revision.
+    pub fn is_watch_refused(&self, id: WatchId) -> bool {
+        self.watches.is_refused(id)
+    }
+
+    /// Ends a watch.
+    pub fn cancel_watch(&mut self, id: WatchId) {
+        self.watches.cancel(id);
     }
 
     fn answer(
@@ -185,7 +181,7 @@ impl ApiServer {
         now: Timestamp,
     ) -> Result<Answer, Status> {
         let Some(path) = path else {
-            return self.general(request);
+            return general::answer(self, request);
         };
         let found = self.registry.served(&path.group, &path.version, &path.plural);
         let Some((resource, version)) = found.map(|(resource, version)| (Arc::clone(resource), version))
@@ -246,10 +242,14 @@ impl ApiServer {
         }
         match scope.subresource.as_str() {
             "scale" => {
-                return write("UpdateOptions", &mut |options| self.scale_request(scope, request, options));
+                return write("UpdateOptions", &mut |options| {
+                    scale::scale_request(self, scope, request, options)
+                });
             }
             "token" if request.method == Method::POST => {
-                return write("CreateOptions", &mut |options| self.token_request(scope, request, options));
+                return write("CreateOptions", &mut |options| {
+                    reviews::token_request(self, scope, request, options)
+                });
             }
             "finalize" if request.method != Method::PUT => return Err(Status::method_not_allowed()),
             "" | "status" | "finalize" => {}
@@ -257,10 +257,10 @@ impl ApiServer {
         }
         match (request.method, scope.name.is_empty()) {
             (&Method::GET, true) if request.query.flag("watch") == Some(true) => {
-                self.watch(scope, request, negotiated, now).map(Answer::Watch)
+                self.watches.open(&self.store, scope, request, negotiated, now).map(Answer::Watch)
             }
-            (&Method::GET, true) => self.list(scope, request),
-            (&Method::GET, false) => self.get(scope, request),
+            (&Method::GET, true) => read::list(&self.store, scope, request),
+            (&Method::GET, false) => read::get(&self.store, scope, request),
             (&Method::POST, true) if scope.resource.namespaced && scope.namespace.is_empty() => {
                 Err(Status::method_not_allowed())
             }
@@ -271,12 +271,12 @@ impl ApiServer {
                 write("UpdateOptions", &mut |options| self.put_request(scope, request, options))
             }
             (&Method::PATCH, false) => {
-                write("PatchOptions", &mut |options| self.patch_request(scope, request, options))
+                write("PatchOptions", &mut |options| patch::patch_request(self, scope, request, options))
             }
             (&Method::DELETE, false) if scope.subresource.is_empty() => {
-                let options = delete::DeleteOptions::parse(request, now)?;
+                let options = DeleteOptions::parse(request, now)?;
                 warnings.extend(delete::warning(&scope.resource, &options));
-                self.delete_request(scope, &options)
+                delete::delete_request(self, scope, &options)
             }
             (&Method::DELETE, true)
                 if scope.resource.is("", "namespaces")
@@ -285,9 +285,9 @@ impl ApiServer {
                 Err(Status::method_not_allowed())
             }
             (&Method::DELETE, true) => {
-                let options = delete::DeleteOptions::parse(request, now)?;
+                let options = DeleteOptions::parse(request, now)?;
                 warnings.extend(delete::warning(&scope.resource, &options));
-                self.delete_collection(scope, request, &options)
+                delete::delete_collection(self, scope, request, &options)
             }
             _ => Err(Status::method_not_allowed()),
         }
@@ -299,8 +299,8 @@ impl ApiServer {
         request: &Request<'_>,
         options: &mut WriteOptions,
     ) -> Result<Answer, Status> {
-        let object = object_of(scope, request, options)?;
-        self.create_object(scope, object, options, Tracking::Update)
+        let object = admit::request_object(scope, request, options)?;
+        write::create_object(self, scope, object, options, Tracking::Update)
     }
 
     fn put_request(
@@ -309,17 +309,17 @@ impl ApiServer {
         request: &Request<'_>,
         options: &mut WriteOptions,
     ) -> Result<Answer, Status> {
-        let object = object_of(scope, request, options)?;
+        let object = admit::request_object(scope, request, options)?;
         scope.check_name(&object)?;
         let live = self.store.get(scope.resource.table, &scope.key()).cloned();
         let Some(live) = live else {
             if strategy::allows_create_on_update(scope) && scope.subresource.is_empty() {
-                return self.create_object(scope, object, options, Tracking::Update);
+                return write::create_object(self, scope, object, options, Tracking::Update);
             }
             return Err(scope.not_found());
         };
         Self::check_uid(scope, &live, &object)?;
-        self.update_object(scope, &live, object, options, Tracking::Update)
+        write::update_object(self, scope, &live, object, options, Tracking::Update)
     }
 
     /// Checks the uid of a PUT, if it has one, against the live object.
@@ -337,38 +337,6 @@ impl ApiServer {
         );
         Err(Status::conflict(resource.qualified(), &scope.name, &why))
     }
-
-    /// Finds an object by group, plural name and store key.
-    fn find(&self, group: &str, plural: &str, key: &str) -> Option<&Arc<Value>> {
-        self.store.get(self.registry.get(group, plural)?.table, key)
-    }
-
-    /// Stores an object and applies the server's own reactions.
-    fn commit(&mut self, resource: &Arc<Resource>, key: &str, object: Value) -> Arc<Value> {
-        let old = self.store.get(resource.table, key).cloned();
-        let object = self.store.put(resource.table, key, object);
-        if crd::is_definition(resource) {
-            self.definition_stored(&object, old.as_ref());
-        }
-        object
-    }
-
-    /// Removes an object and applies the server's own reactions.
-    fn erase(&mut self, resource: &Arc<Resource>, key: &str) -> Option<Arc<Value>> {
-        let object = self.store.delete(resource.table, key)?;
-        if resource.is_custom() {
-            self.custom_object_erased(resource);
-        } else if crd::is_definition(resource) {
-            self.definition_erased(&object);
-        }
-        Some(object)
-    }
-}
-
-/// Decodes the object in a request as its kind.
-fn object_of(scope: &Scope, request: &Request<'_>, options: &mut WriteOptions) -> Result<Value, Status> {
-    let body = body::decode(request.media_type(), request.body, &scope.resource.kind)?;
-    write::admit_body(scope, options, body.value, &body.duplicates, request.body)
 }
 
 #[cfg(test)]

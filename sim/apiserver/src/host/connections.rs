@@ -16,7 +16,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Listener, Stop};
+use super::listener::Listener;
+use super::stop::Stop;
 use crate::server::BODY_MAX_BYTES;
 
 /// Timeout for connections to finish when the host shuts down.

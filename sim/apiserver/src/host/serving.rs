@@ -8,7 +8,8 @@ use bytes::Bytes;
 use tokio::task::JoinHandle;
 
 use super::connections::{self, Body};
-use super::{Listener, Stop};
+use super::listener::Listener;
+use super::stop::Stop;
 
 /// A running listener; dropping it ends it abruptly.
 #[derive(Debug)]

@@ -8,7 +8,8 @@ use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use http_body::Frame;
 
-use super::{State, Stop};
+use super::state::State;
+use super::stop::Stop;
 use crate::server::{WatchId, WatchPoll};
 
 /// One open watch. It is closed on drop, when the client disconnects.

@@ -1,15 +1,11 @@
 //! The other processes of a control plane: clients with delays of their own.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use jiff::Timestamp;
 
-use jiff::{SignedDuration, Timestamp};
-
-use super::ApiServer;
-use super::registry::Resource;
-use super::store::{Change, TableId};
+use super::state::ApiServer;
 
 mod accounts;
+mod cursor;
 mod garbage;
 mod namespaces;
 mod protection;
@@ -55,66 +51,4 @@ impl Actors {
         let accounts = self.accounts.iter().filter_map(Accounts::next_due);
         self.garbage.next_due().into_iter().chain(self.namespaces.next_due()).chain(accounts).min()
     }
-}
-
-/// The position of an actor in the log.
-#[derive(Debug, Clone, Default)]
-struct Cursor {
-    seen: u64,
-    tables: BTreeMap<TableId, u64>,
-}
-
-/// The changes of one table.
-enum News {
-    /// Single changes.
-    Changes(Vec<Change>),
-    /// The history was compacted: this is the whole state.
-    Relist(Vec<Change>),
-}
-
-impl Cursor {
-    /// Returns the changes since the last call in the resources that `wants` selects.
-    fn news(&mut self, server: &ApiServer, wants: impl Fn(&Resource) -> bool) -> Vec<(Arc<Resource>, News)> {
-        let revision = server.store.revision();
-        if std::mem::replace(&mut self.seen, revision) == revision {
-            return Vec::new();
-        }
-        let mut news = Vec::new();
-        for resource in server.registry.all().filter(|resource| wants(resource)) {
-            let table = resource.table;
-            let cursor = self.tables.entry(table).or_default();
-            if server.store.changed(table) <= *cursor {
-                continue;
-            }
-            let item = match server.store.since(table, *cursor) {
-                Ok(changes) => News::Changes(changes.cloned().collect()),
-                Err(_) => News::Relist(server.state(table)),
-            };
-            *cursor = revision;
-            news.push((Arc::clone(resource), item));
-        }
-        news
-    }
-}
-
-impl ApiServer {
-    /// Returns the current objects of a table, as if each had just been stored.
-    fn state(&self, table: TableId) -> Vec<Change> {
-        let all = super::store::Prefix::namespace("");
-        self.store
-            .list(table, &all, None)
-            .map(|(key, object)| Change {
-                revision: self.store.revision(),
-                key: Arc::clone(key),
-                old: None,
-                object: Arc::clone(object),
-                deleted: false,
-            })
-            .collect()
-    }
-}
-
-/// Returns the time after a delay.
-fn after(now: Timestamp, delay: SignedDuration) -> Timestamp {
-    now.saturating_add(delay).expect("a signed duration is no calendar unit")
 }

@@ -8,16 +8,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::ApiServer;
-use super::registry::{Origin, Resource, Version};
+use super::registry::{Origin, Registry, Resource, Version};
 use crate::builtin;
 
 const CUSTOM_VERBS: [&str; 8] =
     ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
-/// The content type of the aggregated form.
-pub(super) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
 /// Returns whether the client prefers the aggregated form.
 pub(super) fn wants_aggregated(accept: &str) -> bool {
     accept.split(',').next().is_some_and(|first| {
@@ -56,105 +52,102 @@ pub(super) fn priority(version: &str) -> (u8, i64, i64, String) {
     parse().unwrap_or((3, 0, 0, version.to_owned()))
 }
 
-impl ApiServer {
-    /// Returns the groups in the order of the real server: built-in ones first, then those of CRDs by name.
-    fn discovered(&self) -> Vec<Group<'_>> {
-        let mut order: Vec<&str> = Vec::new();
-        for resource in builtin::resources() {
-            if !order.contains(&resource.group) {
-                order.push(resource.group);
-            }
+/// Returns the groups in the order of the real server: built-in ones first, then those of CRDs by name.
+fn discovered(registry: &Registry) -> Vec<Group<'_>> {
+    let mut order: Vec<&str> = Vec::new();
+    for resource in builtin::resources() {
+        if !order.contains(&resource.group) {
+            order.push(resource.group);
         }
-        let custom = self.registry.groups().keys().map(String::as_str);
-        let custom: Vec<&str> = custom.filter(|group| !order.contains(group)).collect();
-        order.extend(custom);
-        order.into_iter().filter_map(|name| self.group(name)).collect()
     }
+    let custom = registry.groups().keys().map(String::as_str);
+    let custom: Vec<&str> = custom.filter(|group| !order.contains(group)).collect();
+    order.extend(custom);
+    order.into_iter().filter_map(|name| find_group(registry, name)).collect()
+}
 
-    fn group<'a>(&'a self, name: &'a str) -> Option<Group<'a>> {
-        let resources = self.registry.groups().get(name)?;
-        let mut versions: BTreeMap<&str, Served<'_>> = BTreeMap::new();
-        for resource in resources.values() {
-            for version in resource.versions.iter().filter(|version| version.served) {
-                versions.entry(&version.name).or_default().push((resource, version));
-            }
+/// Returns a group with its served versions, the preferred one first.
+fn find_group<'a>(registry: &'a Registry, name: &'a str) -> Option<Group<'a>> {
+    let resources = registry.groups().get(name)?;
+    let mut versions: BTreeMap<&str, Served<'_>> = BTreeMap::new();
+    for resource in resources.values() {
+        for version in resource.versions.iter().filter(|version| version.served) {
+            versions.entry(&version.name).or_default().push((resource, version));
         }
-        let mut versions: Vec<_> = versions.into_iter().collect();
-        versions.sort_by_key(|(version, _)| priority(version));
-        for (_, resources) in &mut versions {
-            resources.sort_by_key(|(resource, _)| resource.table);
-        }
-        (!versions.is_empty()).then_some(Group { name, versions })
     }
+    let mut versions: Vec<_> = versions.into_iter().collect();
+    versions.sort_by_key(|(version, _)| priority(version));
+    for (_, resources) in &mut versions {
+        resources.sort_by_key(|(resource, _)| resource.table);
+    }
+    (!versions.is_empty()).then_some(Group { name, versions })
+}
 
-    /// Returns `/api` and `/apis` in the aggregated form.
-    pub(super) fn aggregated(&self, core: bool) -> Value {
-        let items: Vec<Value> = self
-            .discovered()
-            .iter()
-            .filter(|group| group.name.is_empty() == core)
-            .map(|group| {
-                let versions: Vec<Value> = group
-                    .versions
-                    .iter()
-                    .map(|(version, resources)| {
-                        let resources = aggregate(group.name, version, resources);
-                        json!({"version": version, "resources": resources, "freshness": "Current"})
-                    })
-                    .collect();
-                let metadata = if core { json!({}) } else { json!({"name": group.name}) };
-                json!({"metadata": metadata, "versions": versions})
-            })
-            .collect();
-        json!({
-            "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2",
-            "metadata": {}, "items": items,
+/// Returns `/api` and `/apis` in the aggregated form.
+pub(super) fn aggregated(registry: &Registry, core: bool) -> Value {
+    let items: Vec<Value> = discovered(registry)
+        .iter()
+        .filter(|group| group.name.is_empty() == core)
+        .map(|group| {
+            let versions: Vec<Value> = group
+                .versions
+                .iter()
+                .map(|(version, resources)| {
+                    let resources = aggregate(group.name, version, resources);
+                    json!({"version": version, "resources": resources, "freshness": "Current"})
+                })
+                .collect();
+            let metadata = if core { json!({}) } else { json!({"name": group.name}) };
+            json!({"metadata": metadata, "versions": versions})
         })
-    }
+        .collect();
+    json!({
+        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {}, "items": items,
+    })
+}
 
-    /// Returns `/apis`.
-    pub(super) fn api_groups(&self) -> Value {
-        let groups: Vec<Value> =
-            self.discovered().iter().filter(|group| !group.name.is_empty()).map(summary).collect();
-        json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
-    }
+/// Returns `/apis`.
+pub(super) fn api_groups(registry: &Registry) -> Value {
+    let groups: Vec<Value> =
+        discovered(registry).iter().filter(|group| !group.name.is_empty()).map(summary).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
 
-    /// Returns `/apis/<group>`.
-    pub(super) fn api_group(&self, name: &str) -> Option<Value> {
-        let mut group = summary(&self.group(name).filter(|group| !group.name.is_empty())?);
-        group["kind"] = "APIGroup".into();
-        group["apiVersion"] = "v1".into();
-        Some(group)
-    }
+/// Returns `/apis/<group>`.
+pub(super) fn api_group(registry: &Registry, name: &str) -> Option<Value> {
+    let mut group = summary(&find_group(registry, name).filter(|group| !group.name.is_empty())?);
+    group["kind"] = "APIGroup".into();
+    group["apiVersion"] = "v1".into();
+    Some(group)
+}
 
-    /// Returns `/api/v1` and `/apis/<group>/<version>`.
-    pub(super) fn api_resources(&self, group: &str, version: &str) -> Option<Value> {
-        let found = self.group(group)?;
-        let (_, resources) = found.versions.iter().find(|(name, _)| *name == version)?;
-        let entries = entries(group, version, resources);
-        let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        let mut list =
-            json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": entries});
-        if !group.is_empty() {
-            list["apiVersion"] = "v1".into();
+/// Returns `/api/v1` and `/apis/<group>/<version>`.
+pub(super) fn api_resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+    let found = find_group(registry, group)?;
+    let (_, resources) = found.versions.iter().find(|(name, _)| *name == version)?;
+    let entries = entries(group, version, resources);
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let mut list = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": entries});
+    if !group.is_empty() {
+        list["apiVersion"] = "v1".into();
+    }
+    Some(list)
+}
+
+/// Returns the paths of the API groups, for `/`.
+pub(super) fn group_version_paths(registry: &Registry) -> Vec<String> {
+    let mut paths = Vec::new();
+    for group in discovered(registry) {
+        for (version, _) in &group.versions {
+            paths.push(if group.name.is_empty() {
+                format!("api/{version}")
+            } else {
+                format!("apis/{}/{version}", group.name)
+            });
         }
-        Some(list)
     }
-
-    /// Returns the paths of the API groups, for `/`.
-    pub(super) fn group_version_paths(&self) -> Vec<String> {
-        let mut paths = Vec::new();
-        for group in self.discovered() {
-            for (version, _) in &group.versions {
-                paths.push(if group.name.is_empty() {
-                    format!("api/{version}")
-                } else {
-                    format!("apis/{}/{version}", group.name)
-                });
-            }
-        }
-        paths
-    }
+    paths
 }
 
 fn summary(group: &Group<'_>) -> Value {
@@ -251,11 +244,11 @@ fn aggregate(group: &str, version: &str, resources: &[(&Arc<Resource>, &Version)
 
 /// Returns the versions of CRDs from which a group version's OpenAPI document is generated.
 pub(super) fn custom_versions<'a>(
-    server: &'a ApiServer,
+    registry: &'a Registry,
     group: &str,
     version: &str,
 ) -> Vec<(&'a Arc<Resource>, &'a Value)> {
-    let Some(resources) = server.registry.groups().get(group) else { return Vec::new() };
+    let Some(resources) = registry.groups().get(group) else { return Vec::new() };
     resources
         .values()
         .filter_map(|resource| {

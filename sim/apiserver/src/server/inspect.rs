@@ -5,9 +5,10 @@ use std::sync::Arc;
 use lockstep_engine::object::{Kind, ObjectRef};
 use serde_json::Value;
 
+use super::meta;
 use super::registry::Resource;
+use super::state::ApiServer;
 use super::store::{self, Prefix};
-use super::{ApiServer, meta};
 
 /// One change of one object, in the stored form.
 #[derive(Debug, Clone)]

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::meta;
 use super::registry::Resource;
+use super::state::ApiServer;
 use super::status::{Qualified, Status};
-use super::{ApiServer, meta};
 
 /// The namespaces that exist from the start.
 pub(super) const SYSTEM: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];

@@ -2,73 +2,67 @@
 
 use serde_json::{Map, Value, json};
 
-use self::paths::Described;
-use super::{ApiServer, discovery};
+use self::paths::{Described, META};
+use super::registry::Registry;
+use super::state::ApiServer;
+use super::{discovery, meta};
 use crate::builtin;
 
 mod paths;
 
-/// The name prefix of the schemas that all documents share.
-const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
-
-impl ApiServer {
-    /// Returns `/openapi/v3`, the index of the documents. A document's URL changes with its content.
-    pub(super) fn open_api_index(&self) -> Value {
-        let mut paths = Map::new();
-        for path in self.group_version_paths() {
-            let hash = self.open_api_hash(&path);
-            let url = format!("/openapi/v3/{path}?hash={hash}");
-            paths.insert(path, json!({"serverRelativeURL": url}));
-        }
-        json!({"paths": paths})
+/// Returns `/openapi/v3`, the index of the documents. A document's URL changes with its content.
+pub(super) fn index(server: &ApiServer) -> Value {
+    let mut paths = Map::new();
+    for path in discovery::group_version_paths(&server.registry) {
+        let hash = hash(server, &path);
+        let url = format!("/openapi/v3/{path}?hash={hash}");
+        paths.insert(path, json!({"serverRelativeURL": url}));
     }
+    json!({"paths": paths})
+}
 
-    /// Returns the hash of a document's content: the resource versions of its definitions identify the content.
-    fn open_api_hash(&self, path: &str) -> String {
-        let (group, version) = split(path);
-        let tables = discovery::custom_versions(self, group, version);
-        let names = tables.iter().map(|(resource, _)| format!("{}.{}", resource.plural, resource.group));
-        let versions: Vec<String> = names
-            .filter_map(|name| self.find("apiextensions.k8s.io", "customresourcedefinitions", &name))
-            .map(|definition| super::meta::resource_version(definition).to_owned())
-            .collect();
-        if versions.is_empty() { "BUILTIN".to_owned() } else { versions.join("-") }
-    }
+/// Returns the hash of a document's content: the resource versions of its definitions identify the content.
+fn hash(server: &ApiServer, path: &str) -> String {
+    let (group, version) = split(path);
+    let tables = discovery::custom_versions(&server.registry, group, version);
+    let names = tables.iter().map(|(resource, _)| format!("{}.{}", resource.plural, resource.group));
+    let versions: Vec<String> = names
+        .filter_map(|name| server.find("apiextensions.k8s.io", "customresourcedefinitions", &name))
+        .map(|definition| meta::resource_version(definition).to_owned())
+        .collect();
+    if versions.is_empty() { "BUILTIN".to_owned() } else { versions.join("-") }
+}
 
-    /// Returns one group version's document.
-    pub(super) fn open_api_document(&self, path: &str) -> Option<Value> {
-        if let Some(document) = builtin::open_api(path) {
-            return Some(document);
-        }
-        let (group, version) = split(path);
-        let resources = discovery::custom_versions(self, group, version);
-        if resources.is_empty() {
-            return None;
-        }
-        let mut schemas = Map::new();
-        let mut paths = Map::new();
-        for (resource, entry) in resources {
-            let name = format!(
-                "{}.{version}.{}",
-                group.split('.').rev().collect::<Vec<_>>().join("."),
-                resource.kind
-            );
-            let kind = json!({"group": group, "version": version, "kind": resource.kind});
-            schemas.insert(format!("{name}List"), list_schema(&name, &kind));
-            schemas.insert(name.clone(), schema(entry, &kind));
-            let has = |name| entry.get("subresources").is_some_and(|all| all.get(name).is_some());
-            let subresources = ["status", "scale"].map(|name| (name, has(name)));
-            Described { resource, schema: &name, kind: &kind, subresources }.add_paths(&mut paths, path);
-        }
-        let paths = Value::Object(paths);
-        add_shared(&mut schemas, &paths);
-        Some(json!({
-            "openapi": "3.0.0",
-            "info": {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"},
-            "paths": paths,
-            "components": {"schemas": schemas},
-        }))
+/// Returns one group version's document.
+pub(super) fn document(registry: &Registry, path: &str) -> Option<Value> {
+    if let Some(document) = builtin::open_api(path) {
+        return Some(document);
     }
+    let (group, version) = split(path);
+    let resources = discovery::custom_versions(registry, group, version);
+    if resources.is_empty() {
+        return None;
+    }
+    let mut schemas = Map::new();
+    let mut paths = Map::new();
+    for (resource, entry) in resources {
+        let name =
+            format!("{}.{version}.{}", group.split('.').rev().collect::<Vec<_>>().join("."), resource.kind);
+        let kind = json!({"group": group, "version": version, "kind": resource.kind});
+        schemas.insert(format!("{name}List"), list_schema(&name, &kind));
+        schemas.insert(name.clone(), schema(entry, &kind));
+        let has = |name| entry.get("subresources").is_some_and(|all| all.get(name).is_some());
+        let subresources = ["status", "scale"].map(|name| (name, has(name)));
+        Described { resource, schema: &name, kind: &kind, subresources }.add_paths(&mut paths, path);
+    }
+    let paths = Value::Object(paths);
+    add_shared(&mut schemas, &paths);
+    Some(json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }))
 }
 
 fn split(path: &str) -> (&str, &str) {
@@ -107,7 +101,7 @@ fn metadata(name: &str) -> Value {
 }
 
 fn add_object_fields(schema: &mut Value) {
-    let properties = super::meta::map_at(schema, "properties");
+    let properties = meta::map_at(schema, "properties");
     properties.insert("apiVersion".into(), json!({"type": "string"}));
     properties.insert("kind".into(), json!({"type": "string"}));
     properties.insert("metadata".into(), metadata("ObjectMeta"));

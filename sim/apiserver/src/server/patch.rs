@@ -7,9 +7,10 @@ use serde_json::Value;
 use super::request::Request;
 use super::respond::Answer;
 use super::scope::{Scope, WriteOptions};
+use super::state::ApiServer;
 use super::status::{Qualified, Status, quote};
 use super::write::{self, Tracking};
-use super::{ApiServer, body, meta, strategy, validate};
+use super::{admit, body, meta, strategy, validate};
 use crate::builtin::Source;
 use crate::cause::{Cause, text};
 use crate::managed::{self, ApplyError, Manager};
@@ -22,98 +23,97 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-impl ApiServer {
-    pub(super) fn patch_request(
-        &mut self,
-        scope: &Scope,
-        request: &Request<'_>,
-        options: &mut WriteOptions,
-    ) -> Result<Answer, Status> {
-        let media_type = request.media_type();
-        check_options(media_type, request, options)?;
-        if media_type == APPLY {
-            return self.apply_request(scope, request, options);
-        }
-        let custom = scope.resource.is_custom();
-        match media_type {
-            JSON | MERGE => {}
-            STRATEGIC if !custom => {}
-            _ if custom => return Err(unsupported(scope)),
-            _ => return Err(Status::generic(415, "UnsupportedMediaType", "415: Unsupported Media Type")),
-        }
-        let live = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
-        let live = Arc::clone(live);
-        let current = scope.resource.view(scope.version(), &live);
-        let patch = read_patch(media_type, request)?;
-        let patched = match media_type {
-            JSON => patch::json(&current, &patch.value).map_err(refusal)?,
-            MERGE => patch::merge(&current, &patch.value),
-            _ => {
-                let schema = scope.version().schema().ok_or_else(|| unsupported(scope))?;
-                patch::strategic(schema, &current, &patch.value).map_err(refusal)?
-            }
-        };
-        let is_document = media_type != STRATEGIC;
-        let shown = if is_document { patched.to_string() } else { text::plain(&patch.value) };
-        let source = if is_document {
-            kind::check(scope, options, &patched, &shown)?;
-            Source::Document
-        } else {
-            kind::check_texts(&patched).map_err(|why| unreadable(&shown, &why))?;
-            Source::Untyped
-        };
-        let mut object = write::admit(scope, options, patched, &patch.duplicates, source)
-            .map_err(|why| unreadable(&shown, &why))?;
-        scope.settle_namespace(&mut object)?;
-        scope.check_path_name(&object)?;
-        self.update_object(scope, &live, object, options, Tracking::Update)
+/// Answers a PATCH.
+pub(super) fn patch_request(
+    server: &mut ApiServer,
+    scope: &Scope,
+    request: &Request<'_>,
+    options: &mut WriteOptions,
+) -> Result<Answer, Status> {
+    let media_type = request.media_type();
+    check_options(media_type, request, options)?;
+    if media_type == APPLY {
+        return apply_request(server, scope, request, options);
     }
+    let custom = scope.resource.is_custom();
+    match media_type {
+        JSON | MERGE => {}
+        STRATEGIC if !custom => {}
+        _ if custom => return Err(unsupported(scope)),
+        _ => return Err(Status::generic(415, "UnsupportedMediaType", "415: Unsupported Media Type")),
+    }
+    let live = server.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
+    let live = Arc::clone(live);
+    let current = scope.resource.view(scope.version(), &live);
+    let patch = read_patch(media_type, request)?;
+    let patched = match media_type {
+        JSON => patch::json(&current, &patch.value).map_err(refusal)?,
+        MERGE => patch::merge(&current, &patch.value),
+        _ => {
+            let schema = scope.version().schema().ok_or_else(|| unsupported(scope))?;
+            patch::strategic(schema, &current, &patch.value).map_err(refusal)?
+        }
+    };
+    let is_document = media_type != STRATEGIC;
+    let shown = if is_document { patched.to_string() } else { text::plain(&patch.value) };
+    let source = if is_document {
+        kind::check(scope, options, &patched, &shown)?;
+        Source::Document
+    } else {
+        kind::check_texts(&patched).map_err(|why| kind::unreadable(&shown, &why))?;
+        Source::Untyped
+    };
+    let mut object = admit::admit(scope, options, patched, &patch.duplicates, source)
+        .map_err(|why| kind::unreadable(&shown, &why))?;
+    scope.settle_namespace(&mut object)?;
+    scope.check_path_name(&object)?;
+    write::update_object(server, scope, &live, object, options, Tracking::Update)
+}
 
-    fn apply_request(
-        &mut self,
-        scope: &Scope,
-        request: &Request<'_>,
-        options: &mut WriteOptions,
-    ) -> Result<Answer, Status> {
-        let body = body::yaml(request.body)
-            .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
-        let mut config = body.value;
-        if !config.is_object() && !config.is_null() {
-            let found = text::json_type(&config);
-            return Err(Status::bad_request(format!(
-                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
-            )));
-        }
-        strategy::whole_numbers(&mut config);
-        check_config(scope, &config)?;
-        let Some(schema) = scope.version().schema() else { return Err(unsupported(scope)) };
-        let live = self.store.get(scope.resource.table, &scope.key()).cloned();
-        if live.is_none() && !scope.subresource.is_empty() {
-            return Err(scope.not_found());
-        }
-        let api_version = scope.resource.api_version(scope.version());
-        let time = meta::timestamp(options.now);
-        let manager = Manager {
-            name: &options.manager,
-            api_version: &api_version,
-            subresource: scope.tracked_subresource(),
-            time: &time,
-        };
-        let current = live.as_ref().map(|live| scope.resource.view(scope.version(), live));
-        let force = options.force.unwrap_or_default();
-        let mut applied =
-            managed::apply(schema, current.as_deref(), &config, manager, force).map_err(conflict)?;
-        applied = write::admit_applied(scope, options, &config, applied, &body.duplicates)?;
-        check_live(scope, live.as_deref(), &config)?;
-        scope.settle_namespace(&mut applied)?;
-        scope.check_path_name(&applied)?;
-        let Some(live) = live else {
-            meta::remove(&mut applied, "resourceVersion");
-            return self.create_object(scope, applied, options, Tracking::Applied);
-        };
-        meta::copy(&live, &mut applied, "resourceVersion");
-        self.update_object(scope, &live, applied, options, Tracking::Applied)
+fn apply_request(
+    server: &mut ApiServer,
+    scope: &Scope,
+    request: &Request<'_>,
+    options: &mut WriteOptions,
+) -> Result<Answer, Status> {
+    let body =
+        body::yaml(request.body).map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
+    let mut config = body.value;
+    if !config.is_object() && !config.is_null() {
+        let found = text::json_type(&config);
+        return Err(Status::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        )));
     }
+    strategy::whole_numbers(&mut config);
+    check_config(scope, &config)?;
+    let Some(schema) = scope.version().schema() else { return Err(unsupported(scope)) };
+    let live = server.store.get(scope.resource.table, &scope.key()).cloned();
+    if live.is_none() && !scope.subresource.is_empty() {
+        return Err(scope.not_found());
+    }
+    let api_version = scope.resource.api_version(scope.version());
+    let time = meta::timestamp(options.now);
+    let manager = Manager {
+        name: &options.manager,
+        api_version: &api_version,
+        subresource: scope.tracked_subresource(),
+        time: &time,
+    };
+    let current = live.as_ref().map(|live| scope.resource.view(scope.version(), live));
+    let force = options.force.unwrap_or_default();
+    let mut applied =
+        managed::apply(schema, current.as_deref(), &config, manager, force).map_err(conflict)?;
+    applied = admit::admit_applied(scope, options, &config, applied, &body.duplicates)?;
+    check_live(scope, live.as_deref(), &config)?;
+    scope.settle_namespace(&mut applied)?;
+    scope.check_path_name(&applied)?;
+    let Some(live) = live else {
+        meta::remove(&mut applied, "resourceVersion");
+        return write::create_object(server, scope, applied, options, Tracking::Applied);
+    };
+    meta::copy(&live, &mut applied, "resourceVersion");
+    write::update_object(server, scope, &live, applied, options, Tracking::Applied)
 }
 
 /// Parses a patch that is not an apply configuration. Null is a patch that changes nothing.
@@ -212,12 +212,6 @@ fn check_config(scope: &Scope, config: &Value) -> Result<(), Status> {
         )));
     }
     Ok(())
-}
-
-/// Returns the error for a patched object that can't be decoded as its kind.
-fn unreadable(shown: &str, why: &str) -> Status {
-    let cause = validate::invalid("patch", &quote(shown), why);
-    Status::invalid(Qualified { group: "", name: "" }, "", &[cause])
 }
 
 /// Checks the uid and the resource version of a configuration, if it has them.

@@ -7,53 +7,14 @@ use serde_json::Value;
 use super::request::Request;
 use super::respond::{Answer, List};
 use super::scope::Scope;
-use super::selector::{Fields, Labels};
+use super::selection::{Selection, parse_version};
 use super::status::{Qualified, Status, quote};
-use super::store::{Prefix, key};
+use super::store::{Store, key};
 use super::token::Token;
-use super::{ApiServer, events, fields};
 use crate::cause::Cause;
 
 const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old.";
-
-/// The selection of a list or watch.
-#[derive(Debug, Clone)]
-pub(super) struct Selection {
-    pub(super) prefix: Prefix,
-    pub(super) labels: Labels,
-    pub(super) fields: Fields,
-}
-
-impl Selection {
-    pub(super) fn parse(scope: &Scope, request: &Request<'_>) -> Result<Self, Status> {
-        for number in ["limit", "timeoutSeconds"] {
-            request.query.number(number)?;
-        }
-        let labels = Labels::parse(request.query.text("labelSelector"))?;
-        let selected = Fields::parse(request.query.text("fieldSelector"))?;
-        fields::check(scope, &selected)?;
-        let name = selected.exact_name().filter(|name| !name.is_empty());
-        let prefix = match name {
-            Some(name) if !scope.namespace.is_empty() || !scope.resource.namespaced => {
-                Prefix::object(key(&scope.namespace, name))
-            }
-            _ => Prefix::namespace(&scope.namespace),
-        };
-        // Objects with two representations are stored in the first.
-        let is_second_face = scope.resource.is_second_face();
-        let fields = if is_second_face { selected.renamed(events::stored_field) } else { selected };
-        Ok(Self { prefix, labels, fields })
-    }
-
-    pub(super) fn matches(&self, object: &Value) -> bool {
-        self.labels.matches(object) && self.fields.matches(object)
-    }
-
-    fn is_plain(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
-    }
-}
 
 /// The start of a page, and its revision.
 struct Start {
@@ -62,87 +23,85 @@ struct Start {
     after: Option<String>,
 }
 
-impl ApiServer {
-    pub(super) fn get(&self, scope: &Scope, request: &Request<'_>) -> Result<Answer, Status> {
-        let version = parse_version(request.query.text("resourceVersion")).map_err(Status::unknown)?;
-        self.check_future(version)?;
-        let object = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
-        Ok(Answer::object(200, scope, object))
-    }
+/// Answers a GET of one object.
+pub(super) fn get(store: &Store, scope: &Scope, request: &Request<'_>) -> Result<Answer, Status> {
+    let version = parse_version(request.query.text("resourceVersion")).map_err(Status::unknown)?;
+    check_future(store, version)?;
+    let object = store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
+    Ok(Answer::object(200, scope, object))
+}
 
-    pub(super) fn list(&self, scope: &Scope, request: &Request<'_>) -> Result<Answer, Status> {
-        let selection = Selection::parse(scope, request)?;
-        let limit = request.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok());
-        // The version "any" is served from a cache, which has no pages.
-        let is_cached =
-            request.query.text("resourceVersion") == "0" && request.query.text("continue").is_empty();
-        let limit = limit.filter(|limit| *limit > 0 && !is_cached);
-        let start = self.start(request, limit.is_some())?;
-        let below = if scope.namespace.is_empty() { String::new() } else { key(&scope.namespace, "") };
-        let table = scope.resource.table;
-        let revision = start.revision.unwrap_or(self.store.revision());
-        let after = start.after.as_ref().map(|after| format!("{below}{after}"));
-        let after = after.as_deref();
-        let (items, next) = if revision == self.store.revision() {
-            let all = self.store.list(table, &selection.prefix, after);
-            page(all, &selection, limit)
-        } else {
-            let objects = self
-                .store
-                .snapshot(table, &selection.prefix, revision)
-                .map_err(|_| expired(start.after.as_deref()))?;
-            let all = objects.iter().filter(|(key, _)| after.is_none_or(|after| key.as_ref() > after));
-            page(all, &selection, limit)
-        };
-        let (token, remaining) = match next {
-            Some(next) => {
-                let remaining = selection.is_plain().then_some(next.remaining);
-                let after = next.after.strip_prefix(&below).unwrap_or(&next.after).to_owned();
-                (Token { revision: Some(revision), after }.encode(), remaining)
-            }
-            None => (String::new(), None),
-        };
-        let items = items.iter().map(|object| scope.resource.view(scope.version(), object)).collect();
-        Ok(Answer::List(Box::new(List { scope: scope.clone(), items, revision, token, remaining })))
-    }
-
-    fn start(&self, request: &Request<'_>, limited: bool) -> Result<Start, Status> {
-        let token = request.query.text("continue");
-        let version = request.query.text("resourceVersion");
-        let rule = request.query.text("resourceVersionMatch");
-        check_match(request, version, rule, token)?;
-        if !token.is_empty() {
-            if !version.is_empty() && version != "0" {
-                return Err(Status::bad_request(
-                    "specifying resource version is not allowed when using continue",
-                ));
-            }
-            let Token { revision, after } = Token::decode(token)
-                .map_err(|why| Status::bad_request(format!("invalid continue token: {why}")))?;
-            return Ok(Start { revision, after: Some(after) });
+/// Answers a GET of a collection.
+pub(super) fn list(store: &Store, scope: &Scope, request: &Request<'_>) -> Result<Answer, Status> {
+    let selection = Selection::parse(scope, request)?;
+    let limit = request.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok());
+    // The version "any" is served from a cache, which has no pages.
+    let is_cached = request.query.text("resourceVersion") == "0" && request.query.text("continue").is_empty();
+    let limit = limit.filter(|limit| *limit > 0 && !is_cached);
+    let start = start(store, request, limit.is_some())?;
+    let below = if scope.namespace.is_empty() { String::new() } else { key(&scope.namespace, "") };
+    let table = scope.resource.table;
+    let revision = start.revision.unwrap_or(store.revision());
+    let after = start.after.as_ref().map(|after| format!("{below}{after}"));
+    let after = after.as_deref();
+    let (items, next) = if revision == store.revision() {
+        let all = store.list(table, &selection.prefix, after);
+        page(all, &selection, limit)
+    } else {
+        let objects = store
+            .snapshot(table, &selection.prefix, revision)
+            .map_err(|_| expired(start.after.as_deref()))?;
+        let all = objects.iter().filter(|(key, _)| after.is_none_or(|after| key.as_ref() > after));
+        page(all, &selection, limit)
+    };
+    let (token, remaining) = match next {
+        Some(next) => {
+            let remaining = selection.is_plain().then_some(next.remaining);
+            let after = next.after.strip_prefix(&below).unwrap_or(&next.after).to_owned();
+            (Token { revision: Some(revision), after }.encode(), remaining)
         }
-        let version = parse_version(version)
-            .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
-        self.check_future(version)?;
-        let exact = rule == "Exact" || (rule.is_empty() && limited);
-        let revision = version.filter(|version| *version > 0 && exact);
-        Ok(Start { revision, after: None })
-    }
+        None => (String::new(), None),
+    };
+    let items = items.iter().map(|object| scope.resource.view(scope.version(), object)).collect();
+    Ok(Answer::List(Box::new(List { scope: scope.clone(), items, revision, token, remaining })))
+}
 
-    /// Refuses a resource version that is in the future.
-    fn check_future(&self, version: Option<u64>) -> Result<(), Status> {
-        let current = self.store.revision();
-        let Some(version) = version.filter(|version| *version > current) else { return Ok(()) };
-        let message = format!("Timeout: Too large resource version: {version}, current: {current}");
-        let mut status = Status::new(504, "Timeout", message);
-        status.details.retry_after_seconds = 1;
-        status.details.causes.push((
-            "ResourceVersionTooLarge".to_owned(),
-            "Too large resource version".to_owned(),
-            String::new(),
-        ));
-        Err(status)
+fn start(store: &Store, request: &Request<'_>, limited: bool) -> Result<Start, Status> {
+    let token = request.query.text("continue");
+    let version = request.query.text("resourceVersion");
+    let rule = request.query.text("resourceVersionMatch");
+    check_match(request, version, rule, token)?;
+    if !token.is_empty() {
+        if !version.is_empty() && version != "0" {
+            return Err(Status::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        let Token { revision, after } = Token::decode(token)
+            .map_err(|why| Status::bad_request(format!("invalid continue token: {why}")))?;
+        return Ok(Start { revision, after: Some(after) });
     }
+    let version = parse_version(version)
+        .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
+    check_future(store, version)?;
+    let exact = rule == "Exact" || (rule.is_empty() && limited);
+    let revision = version.filter(|version| *version > 0 && exact);
+    Ok(Start { revision, after: None })
+}
+
+/// Refuses a resource version that is in the future.
+fn check_future(store: &Store, version: Option<u64>) -> Result<(), Status> {
+    let current = store.revision();
+    let Some(version) = version.filter(|version| *version > current) else { return Ok(()) };
+    let message = format!("Timeout: Too large resource version: {version}, current: {current}");
+    let mut status = Status::new(504, "Timeout", message);
+    status.details.retry_after_seconds = 1;
+    status.details.causes.push((
+        "ResourceVersionTooLarge".to_owned(),
+        "Too large resource version".to_owned(),
+        String::new(),
+    ));
+    Err(status)
 }
 
 /// The start of the next page.
@@ -177,17 +136,6 @@ fn expired(after: Option<&str>) -> Status {
     let mut status = Status::expired(CONTINUE_EXPIRED);
     status.details.go_on = Token { revision: None, after: after.to_owned() }.encode();
     status
-}
-
-/// Parses a resource version; none if it is unset.
-pub(super) fn parse_version(text: &str) -> Result<Option<u64>, String> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    text.parse().map(Some).map_err(|_| {
-        let text = quote(text);
-        format!("resourceVersion: Invalid value: {text}: strconv.ParseUint: parsing {text}: invalid syntax")
-    })
 }
 
 /// Checks `resourceVersionMatch` and `sendInitialEvents`.

@@ -6,9 +6,10 @@ use super::registry::Resource;
 use super::request::Request;
 use super::respond::Answer;
 use super::scope::{Scope, WriteOptions};
+use super::state::ApiServer;
 use super::status::{Qualified, Status, quote};
 use super::write::{self, Tracking};
-use super::{ApiServer, meta, object_of, registry, store};
+use super::{admit, meta, registry, store};
 use crate::builtin::field::Path;
 use crate::cause::Cause;
 
@@ -27,7 +28,7 @@ pub(super) fn answer(
     request: &Request<'_>,
     options: &mut WriteOptions,
 ) -> Result<Answer, Status> {
-    let mut object = object_of(scope, request, options)?;
+    let mut object = admit::request_object(scope, request, options)?;
     scope.settle_namespace(&mut object)?;
     write::track(scope, None, &mut object, options, Tracking::Update);
     let causes = judge(&scope.resource.kind, &object);
@@ -87,91 +88,88 @@ fn judge(kind: &str, review: &Value) -> Vec<Cause> {
     causes
 }
 
-impl ApiServer {
-    /// Creates a token for a service account: it contains the account's name and is not valid anywhere else.
-    pub(super) fn token_request(
-        &self,
-        scope: &Scope,
-        request: &Request<'_>,
-        options: &mut WriteOptions,
-    ) -> Result<Answer, Status> {
-        let kind = Scope { resource: registry::token_request(), version: 0, ..scope.clone() };
-        let mut object = object_of(&kind, request, options)?;
-        kind.settle_namespace(&mut object)?;
-        let seconds = object.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(3600);
-        object["spec"]["expirationSeconds"] = seconds.into();
-        write::track(&kind, None, &mut object, options, Tracking::Update);
-        let refused =
-            |name: &str, cause| Err(Status::invalid(kind.resource.qualified_kind(), name, &[cause]));
-        let name = meta::name(&object).to_owned();
-        if !name.is_empty() && name != scope.name {
-            let why = "must match the service account name if specified";
-            return refused(&scope.name, Path::root("metadata").child("name").invalid(name, why));
-        }
-        let account = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
-        let (given, uid) = (meta::uid(&object), meta::uid(account));
-        if !given.is_empty() && given != uid {
-            let why = format!(
-                "the UID in the token request ({given}) does not match the UID of the service account ({uid})"
-            );
-            return Err(Status::conflict(kind.resource.qualified_kind(), &scope.name, &why));
-        }
-        if let Some(cause) = judge_duration(seconds) {
-            return refused("", cause);
-        }
-        self.check_bound(scope, &object["spec"]["boundObjectRef"])?;
-        let audiences = &mut object["spec"]["audiences"];
-        if audiences.as_array().is_none_or(Vec::is_empty) {
-            *audiences = json!([AUDIENCE]);
-        }
-        let expires = options
-            .now
-            .saturating_add(jiff::SignedDuration::from_secs(seconds))
-            .expect("a signed duration is no calendar unit");
-        meta::set(&mut object, "name", scope.name.clone());
-        meta::set(&mut object, "creationTimestamp", meta::timestamp(options.now));
-        meta::copy(account, &mut object, "uid");
-        object["status"] = json!({
-            "token": format!("lockstep.{}.{}", scope.namespace, scope.name),
-            "expirationTimestamp": meta::timestamp(expires),
-        });
-        Ok(Answer::Json(201, object))
+/// Creates a token for a service account: it contains the account's name and is not valid anywhere else.
+pub(super) fn token_request(
+    server: &ApiServer,
+    scope: &Scope,
+    request: &Request<'_>,
+    options: &mut WriteOptions,
+) -> Result<Answer, Status> {
+    let kind = Scope { resource: registry::token_request(), version: 0, ..scope.clone() };
+    let mut object = admit::request_object(&kind, request, options)?;
+    kind.settle_namespace(&mut object)?;
+    let seconds = object.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(3600);
+    object["spec"]["expirationSeconds"] = seconds.into();
+    write::track(&kind, None, &mut object, options, Tracking::Update);
+    let refused = |name: &str, cause| Err(Status::invalid(kind.resource.qualified_kind(), name, &[cause]));
+    let name = meta::name(&object).to_owned();
+    if !name.is_empty() && name != scope.name {
+        let why = "must match the service account name if specified";
+        return refused(&scope.name, Path::root("metadata").child("name").invalid(name, why));
     }
+    let account = server.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
+    let (given, uid) = (meta::uid(&object), meta::uid(account));
+    if !given.is_empty() && given != uid {
+        let why = format!(
+            "the UID in the token request ({given}) does not match the UID of the service account ({uid})"
+        );
+        return Err(Status::conflict(kind.resource.qualified_kind(), &scope.name, &why));
+    }
+    if let Some(cause) = judge_duration(seconds) {
+        return refused("", cause);
+    }
+    check_bound(server, scope, &object["spec"]["boundObjectRef"])?;
+    let audiences = &mut object["spec"]["audiences"];
+    if audiences.as_array().is_none_or(Vec::is_empty) {
+        *audiences = json!([AUDIENCE]);
+    }
+    let expires = options
+        .now
+        .saturating_add(jiff::SignedDuration::from_secs(seconds))
+        .expect("a signed duration is no calendar unit");
+    meta::set(&mut object, "name", scope.name.clone());
+    meta::set(&mut object, "creationTimestamp", meta::timestamp(options.now));
+    meta::copy(account, &mut object, "uid");
+    object["status"] = json!({
+        "token": format!("lockstep.{}.{}", scope.namespace, scope.name),
+        "expirationTimestamp": meta::timestamp(expires),
+    });
+    Ok(Answer::Json(201, object))
+}
 
-    /// Checks the object to which a token is bound: a Pod of the account, a Secret or a Node.
-    fn check_bound(&self, scope: &Scope, bound: &Value) -> Result<(), Status> {
-        let text = |key: &str| bound.get(key).and_then(Value::as_str).unwrap_or_default();
-        let (plural, namespace) = match (text("apiVersion"), text("kind")) {
-            _ if bound.is_null() => return Ok(()),
-            ("v1", "Pod") => ("pods", scope.namespace.as_str()),
-            ("v1", "Secret") => ("secrets", scope.namespace.as_str()),
-            ("v1", "Node") => ("nodes", ""),
-            (version, kind) => {
-                let (group, version) = version.split_once('/').unwrap_or(("", version));
-                let why = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
-                return Err(Status::bad_request(why));
-            }
-        };
-        let name = text("name");
-        let Some(found) = self.find("", plural, &store::key(namespace, name)) else {
-            return Err(Status::not_found(Qualified { group: "", name: plural }, name));
-        };
-        let account = found.pointer("/spec/serviceAccountName").and_then(Value::as_str).unwrap_or_default();
-        if plural == "pods" && account != scope.name {
-            return Err(Status::bad_request(format!(
-                "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
-                quote(&scope.name)
-            )));
+/// Checks the object to which a token is bound: a Pod of the account, a Secret or a Node.
+fn check_bound(server: &ApiServer, scope: &Scope, bound: &Value) -> Result<(), Status> {
+    let text = |key: &str| bound.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (plural, namespace) = match (text("apiVersion"), text("kind")) {
+        _ if bound.is_null() => return Ok(()),
+        ("v1", "Pod") => ("pods", scope.namespace.as_str()),
+        ("v1", "Secret") => ("secrets", scope.namespace.as_str()),
+        ("v1", "Node") => ("nodes", ""),
+        (version, kind) => {
+            let (group, version) = version.split_once('/').unwrap_or(("", version));
+            let why = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
+            return Err(Status::bad_request(why));
         }
-        let uid = text("uid");
-        if !uid.is_empty() && uid != meta::uid(found) {
-            let why = format!(
-                "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
-            );
-            return Err(Status::conflict(Qualified { group: "", name: text("kind") }, name, &why));
-        }
-        Ok(())
+    };
+    let name = text("name");
+    let Some(found) = server.find("", plural, &store::key(namespace, name)) else {
+        return Err(Status::not_found(Qualified { group: "", name: plural }, name));
+    };
+    let account = found.pointer("/spec/serviceAccountName").and_then(Value::as_str).unwrap_or_default();
+    if plural == "pods" && account != scope.name {
+        return Err(Status::bad_request(format!(
+            "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
+            quote(&scope.name)
+        )));
     }
+    let uid = text("uid");
+    if !uid.is_empty() && uid != meta::uid(found) {
+        let why = format!(
+            "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
+        );
+        return Err(Status::conflict(Qualified { group: "", name: text("kind") }, name, &why));
+    }
+    Ok(())
 }
 
 /// Returns what is wrong with the requested duration of a token.

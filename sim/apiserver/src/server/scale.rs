@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 use super::request::Request;
 use super::respond::Answer;
 use super::scope::{Scope, WriteOptions};
-use super::status::Status;
-use super::write::Tracking;
-use super::{ApiServer, body, meta, patch, validate};
+use super::state::ApiServer;
+use super::status::{Qualified, Status};
+use super::write::{self, Tracking};
+use super::{body, meta, patch, validate};
 use crate::builtin;
 
 /// The fields with an object's replicas, as JSON pointers.
@@ -70,58 +71,57 @@ fn selector(object: &Value) -> Option<String> {
     Some(pairs.join(","))
 }
 
-impl ApiServer {
-    pub(super) fn scale_request(
-        &mut self,
-        scope: &Scope,
-        request: &Request<'_>,
-        options: &mut WriteOptions,
-    ) -> Result<Answer, Status> {
-        let live = self.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
-        let live = Arc::clone(live);
-        let paths = Paths::of(scope);
-        let shown = scope.resource.view(scope.version(), &live);
-        let missing = scope.resource.is_custom() && shown.pointer(&paths.spec).is_none();
-        let current = scale(scope, &shown);
-        let wanted = match *request.method {
-            Method::GET if missing => {
-                let field = paths.spec.replace('/', ".");
-                return Err(Status::internal(&format!("the spec replicas field \"{field}\" does not exist")));
-            }
-            Method::GET => return Ok(Answer::Json(200, current)),
-            Method::PUT => body::decode(request.media_type(), request.body, "Scale")?.value,
-            Method::PATCH => patch::scale(request, &current)?,
-            _ => return Err(Status::method_not_allowed()),
-        };
-        if !wanted.is_object() {
-            return Err(Status::bad_request("the object provided is unrecognized (must be of type Scale)"));
+/// Answers a request for the scale of an object.
+pub(super) fn scale_request(
+    server: &mut ApiServer,
+    scope: &Scope,
+    request: &Request<'_>,
+    options: &mut WriteOptions,
+) -> Result<Answer, Status> {
+    let live = server.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
+    let live = Arc::clone(live);
+    let paths = Paths::of(scope);
+    let shown = scope.resource.view(scope.version(), &live);
+    let missing = scope.resource.is_custom() && shown.pointer(&paths.spec).is_none();
+    let current = scale(scope, &shown);
+    let wanted = match *request.method {
+        Method::GET if missing => {
+            let field = paths.spec.replace('/', ".");
+            return Err(Status::internal(&format!("the spec replicas field \"{field}\" does not exist")));
         }
-        if let Some(metadata) = wanted.get("metadata") {
-            builtin::read_metadata(metadata).map_err(Status::bad_request)?;
-        }
-        scope.check_name(&wanted)?;
-        let replicas = match wanted.pointer("/spec/replicas") {
-            None | Some(Value::Null) => 0,
-            Some(value) => value
-                .as_i64()
-                .ok_or_else(|| Status::bad_request("Scale in version \"v1\" cannot be handled as a Scale"))?,
-        };
-        if replicas < 0 {
-            let why = "must be greater than or equal to 0";
-            let cause = validate::invalid("spec.replicas", &replicas.to_string(), why);
-            let kind = super::status::Qualified { group: "autoscaling", name: "Scale" };
-            return Err(Status::invalid(kind, &scope.name, &[cause]));
-        }
-        let mut object = (*shown).clone();
-        set(&mut object, &paths.spec, replicas);
-        let version = meta::resource_version(&wanted);
-        let version = if version.is_empty() { meta::resource_version(&live) } else { version }.to_owned();
-        meta::set(&mut object, "resourceVersion", version);
-        let main = Scope { subresource: String::new(), ..scope.clone() };
-        match self.update_object(&main, &live, object, options, Tracking::Subresource("scale"))? {
-            Answer::Object { object, .. } => Ok(Answer::Json(200, scale(scope, &object))),
-            other => Ok(other),
-        }
+        Method::GET => return Ok(Answer::Json(200, current)),
+        Method::PUT => body::decode(request.media_type(), request.body, "Scale")?.value,
+        Method::PATCH => patch::scale(request, &current)?,
+        _ => return Err(Status::method_not_allowed()),
+    };
+    if !wanted.is_object() {
+        return Err(Status::bad_request("the object provided is unrecognized (must be of type Scale)"));
+    }
+    if let Some(metadata) = wanted.get("metadata") {
+        builtin::read_metadata(metadata).map_err(Status::bad_request)?;
+    }
+    scope.check_name(&wanted)?;
+    let replicas = match wanted.pointer("/spec/replicas") {
+        None | Some(Value::Null) => 0,
+        Some(value) => value
+            .as_i64()
+            .ok_or_else(|| Status::bad_request("Scale in version \"v1\" cannot be handled as a Scale"))?,
+    };
+    if replicas < 0 {
+        let why = "must be greater than or equal to 0";
+        let cause = validate::invalid("spec.replicas", &replicas.to_string(), why);
+        let kind = Qualified { group: "autoscaling", name: "Scale" };
+        return Err(Status::invalid(kind, &scope.name, &[cause]));
+    }
+    let mut object = (*shown).clone();
+    set(&mut object, &paths.spec, replicas);
+    let version = meta::resource_version(&wanted);
+    let version = if version.is_empty() { meta::resource_version(&live) } else { version }.to_owned();
+    meta::set(&mut object, "resourceVersion", version);
+    let main = Scope { subresource: String::new(), ..scope.clone() };
+    match write::update_object(server, &main, &live, object, options, Tracking::Subresource("scale"))? {
+        Answer::Object { object, .. } => Ok(Answer::Json(200, scale(scope, &object))),
+        other => Ok(other),
     }
 }
 

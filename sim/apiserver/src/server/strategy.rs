@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::crd::{definition, rules};
 use super::registry::{Origin, Resource};
 use super::scope::Scope;
-use super::{crd, meta};
+use super::{meta, namespace};
 use crate::builtin::{self, Source};
 use crate::cause::Cause;
 
@@ -100,8 +101,8 @@ pub(super) fn apply_defaults(scope: &Scope, object: &mut Value) {
     match &scope.version().origin {
         Origin::Builtin(resource) => {
             builtin::apply_defaults(resource, object);
-            if crd::is_definition(&scope.resource) {
-                crd::apply_defaults(object);
+            if definition::is_definition(&scope.resource) {
+                definition::apply_defaults(object);
             }
         }
         Origin::Custom(_) => {
@@ -207,8 +208,8 @@ pub(super) fn prepare_create(scope: &Scope, object: &mut Value) {
             if builtin::tracks_generation(resource) {
                 meta::set(object, "generation", 1);
             }
-            if crd::is_definition(&scope.resource) {
-                crd::prepare(object);
+            if definition::is_definition(&scope.resource) {
+                definition::prepare(object);
             }
         }
         Origin::Custom(_) => meta::set(object, "generation", 1),
@@ -223,8 +224,8 @@ pub(super) fn prepare_update(scope: &Scope, new: &mut Value, live: &Value) {
             if subresource.is_none() && builtin::generation_changes(resource, live, new) {
                 meta::set(new, "generation", meta::generation(live) + 1);
             }
-            if crd::is_definition(&scope.resource) {
-                crd::prepare(new);
+            if definition::is_definition(&scope.resource) {
+                definition::prepare(new);
             }
         }
         Origin::Custom(_) => {
@@ -252,8 +253,8 @@ pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) 
         (Origin::Builtin(resource), _) => {
             let subresource = Some(scope.subresource.as_str()).filter(|name| !name.is_empty());
             let mut causes = builtin::validate(resource, subresource, object, old);
-            if crd::is_definition(&scope.resource) {
-                causes.extend(crd::validate(object, old));
+            if definition::is_definition(&scope.resource) {
+                causes.extend(rules::validate(object, old));
             }
             causes
         }
@@ -268,7 +269,7 @@ pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) 
 /// Returns the warning for every request to a deprecated resource or version.
 pub(super) fn deprecation(scope: &Scope) -> Option<String> {
     if let Some(entry) = scope.version().crd_entry() {
-        return crd::deprecation(&scope.resource, scope.version(), entry);
+        return definition::deprecation(&scope.resource, scope.version(), entry);
     }
     match (scope.resource.group.as_str(), scope.resource.plural.as_str()) {
         ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+".to_owned()),
@@ -315,7 +316,7 @@ pub(super) fn is_finished(resource: &Resource, object: &Value) -> bool {
     meta::is_deleting(object)
         && meta::finalizers(object).is_empty()
         && grace == 0
-        && !(resource.is("", "namespaces") && super::namespace::has_finalizers(object))
+        && !(resource.is("", "namespaces") && namespace::has_finalizers(object))
 }
 
 /// Returns whether a PUT may leave the resource version out.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::form::Include;
 use super::registry::Origin;
-use super::respond::Include;
 use super::scope::Scope;
 use crate::builtin;
 

@@ -250,6 +250,39 @@ fn watches_tell_what_their_selector_sees() {
     assert_eq!(bench.events(one), ["ADDED b"]);
 }
 
+#[test]
+fn a_definition_is_removed_after_its_last_object() {
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+    let mut bench = Bench::new();
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    bench.create(
+        DEFINITIONS,
+        &json!({
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced",
+                "names": {"plural": "widgets", "kind": "Widget"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+            },
+        }),
+    );
+    let widget =
+        |metadata: Value| json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata});
+    bench.create(WIDGETS, &widget(json!({"name": "free"})));
+    bench.create(WIDGETS, &widget(json!({"name": "held", "finalizers": ["example.com/held"]})));
+    let definitions = bench.watch(&format!("{DEFINITIONS}?watch=true"));
+    let widgets = bench.watch(&format!("{WIDGETS}?watch=true"));
+    bench.delete(&format!("{DEFINITIONS}/widgets.example.com"), &Value::Null);
+    assert_eq!(bench.events(definitions), ["ADDED widgets.example.com", "MODIFIED widgets.example.com"]);
+    assert_eq!(bench.events(widgets), ["ADDED free", "ADDED held", "DELETED free", "MODIFIED held"]);
+    let patch = json!({"metadata": {"finalizers": null}});
+    bench.send("PATCH", &format!("{WIDGETS}/held"), "application/merge-patch+json", &patch);
+    assert_eq!(bench.events(widgets), ["DELETED held"]);
+    assert_eq!(bench.events(definitions), ["DELETED widgets.example.com"]);
+    assert_eq!(bench.get(WIDGETS).0, 404);
+}
+
 /// A kube-apiserver 1.36 gives the same answer.
 #[test]
 fn there_is_no_watch_in_yaml() {

@@ -1,18 +1,20 @@
 //! Watches: a cursor into the log of one resource.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::read::{Selection, parse_version};
+use super::form::Form;
+use super::negotiate::Negotiated;
+use super::registry::Registry;
 use super::request::Request;
-use super::respond::{Form, Negotiated};
 use super::scope::Scope;
+use super::selection::{Selection, parse_version};
 use super::status::{Qualified, Status, quote};
-use super::store::{Change, Compacted};
-use super::{ApiServer, table};
+use super::store::{Change, Compacted, Store};
+use super::{meta, table};
 use crate::cause::Cause;
 
 /// Minimum duration in seconds of a watch without `timeoutSeconds`, as in kube-apiserver.
@@ -61,8 +63,15 @@ pub struct WatchPoll {
     pub wake_at: Timestamp,
 }
 
+/// The open watches.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Watches {
+    open: BTreeMap<WatchId, Watch>,
+    next: u64,
+}
+
 #[derive(Debug, Clone)]
-pub(super) struct Watch {
+struct Watch {
     scope: Scope,
     selection: Selection,
     form: Form,
@@ -85,9 +94,11 @@ struct Initial {
     marked: bool,
 }
 
-impl ApiServer {
-    pub(super) fn watch(
+impl Watches {
+    /// Opens a watch of the objects in a store.
+    pub(super) fn open(
         &mut self,
+        store: &Store,
         scope: &Scope,
         request: &Request<'_>,
         negotiated: &Negotiated,
@@ -102,28 +113,27 @@ impl ApiServer {
         let mut cursor = version.unwrap_or_default();
         let mut initial = None;
         if starts_with_state {
-            let objects = self
-                .store
+            let objects = store
                 .list(scope.resource.table, &selection.prefix, None)
                 .filter(|(_, object)| selection.matches(object))
                 .map(|(_, object)| Arc::clone(object))
                 .collect();
             initial = Some(Initial { objects, marked: initial_events == Some(true) && bookmarks });
-            cursor = self.store.revision();
+            cursor = store.revision();
         } else if cursor == 0 {
-            cursor = self.store.revision();
-        } else if let Err(compacted) = self.check_history(scope, cursor) {
+            cursor = store.revision();
+        } else if let Err(compacted) = check_history(store, scope, cursor) {
             let message = format!("too old resource version: {cursor} ({})", compacted.oldest);
             failure = Some(Status::expired(message));
         }
         let seconds = request.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
         negotiated.can_stream()?;
-        let id = self.next_watch;
+        let id = self.next;
         let spread = i64::try_from(id * 37 % 1800).expect("below 1800");
         let seconds = seconds.unwrap_or(TIMEOUT_SECONDS_MIN + spread).min(1 << 30);
         let deadline = later(now, seconds);
         let next_bookmark = later(now, BOOKMARK_SECONDS.min((seconds - BOOKMARK_BEFORE_END_SECONDS).max(1)));
-        self.next_watch += 1;
+        self.next += 1;
         let form = negotiated.form.clone();
         let scope = scope.clone();
         let watch = Watch {
@@ -138,32 +148,31 @@ impl ApiServer {
             failure,
             columns_sent: false,
         };
-        self.watches.insert(WatchId(id), watch);
+        self.open.insert(WatchId(id), watch);
         Ok(WatchId(id))
     }
 
-    /// Checks whether a watch may start at a revision.
-    fn check_history(&self, scope: &Scope, revision: u64) -> Result<(), Compacted> {
-        let table = scope.resource.table;
-        self.store.check_opened(table, revision)?;
-        self.store.since(table, revision).map(drop)
-    }
-
     /// Returns the new events of a watch. A closed watch is removed.
-    pub fn poll_watch(&mut self, id: WatchId, now: Timestamp) -> WatchPoll {
-        let Some(mut watch) = self.watches.remove(&id) else {
+    pub(super) fn poll(
+        &mut self,
+        store: &Store,
+        registry: &Registry,
+        id: WatchId,
+        now: Timestamp,
+    ) -> WatchPoll {
+        let Some(mut watch) = self.open.remove(&id) else {
             return WatchPoll { events: Vec::new(), closed: true, more: false, wake_at: now };
         };
         let mut events = Vec::new();
         let ended = watch.failure.is_some();
-        let gone = !self.registry.is_current(&watch.scope.resource);
+        let gone = !registry.is_current(&watch.scope.resource);
         let mut more = false;
         if let Some(failure) = watch.failure.take() {
             events.push(WatchEvent { kind: "ERROR", object: Arc::new(failure.to_value()), form: Form::Full });
         } else if !watch.drain_initial(&mut events, now) {
             more = true;
         } else {
-            match self.store.since(watch.scope.resource.table, watch.cursor) {
+            match store.since(watch.scope.resource.table, watch.cursor) {
                 Ok(changes) => more = watch.drain(changes, &mut events, now),
                 Err(compacted) => {
                     let message =
@@ -174,7 +183,7 @@ impl ApiServer {
             }
         }
         if !more && !ended {
-            watch.cursor = watch.cursor.max(self.store.revision());
+            watch.cursor = watch.cursor.max(store.revision());
             if watch.bookmarks && now >= watch.next_bookmark {
                 watch.next_bookmark = later(now, BOOKMARK_SECONDS);
                 events.push(watch.bookmark(false));
@@ -183,20 +192,27 @@ impl ApiServer {
         let closed = ended || (!more && gone) || (!more && now >= watch.deadline);
         let wake_at = if watch.bookmarks { watch.deadline.min(watch.next_bookmark) } else { watch.deadline };
         if !closed {
-            self.watches.insert(id, watch);
+            self.open.insert(id, watch);
         }
         WatchPoll { events, closed, more, wake_at }
     }
 
     /// Returns whether the only event of a watch is that it can't start at the requested revision.
-    pub fn is_watch_refused(&self, id: WatchId) -> bool {
-        self.watches.get(&id).is_some_and(|watch| watch.failure.is_some())
+    pub(super) fn is_refused(&self, id: WatchId) -> bool {
+        self.open.get(&id).is_some_and(|watch| watch.failure.is_some())
     }
 
     /// Ends a watch.
-    pub fn cancel_watch(&mut self, id: WatchId) {
-        self.watches.remove(&id);
+    pub(super) fn cancel(&mut self, id: WatchId) {
+        self.open.remove(&id);
     }
+}
+
+/// Checks whether a watch may start at a revision.
+fn check_history(store: &Store, scope: &Scope, revision: u64) -> Result<(), Compacted> {
+    let table = scope.resource.table;
+    store.check_opened(table, revision)?;
+    store.since(table, revision).map(drop)
 }
 
 impl Watch {
@@ -241,7 +257,7 @@ impl Watch {
                 (Some(old), false) => {
                     // The new revision has no relation to the definition with which the object was stored.
                     let mut last = (*self.scope.resource.view(self.scope.version(), old)).clone();
-                    super::meta::set(&mut last, "resourceVersion", change.revision.to_string());
+                    meta::set(&mut last, "resourceVersion", change.revision.to_string());
                     self.shown("DELETED", Arc::new(last), now)
                 }
                 (None, false) => continue,
@@ -260,7 +276,7 @@ impl Watch {
     fn shown(&mut self, kind: &'static str, object: Arc<Value>, now: Timestamp) -> WatchEvent {
         if let Form::Table(version, include) = &self.form {
             let mut rendered = table::render(&self.scope, &[Arc::clone(&object)], version, *include, now);
-            rendered["metadata"] = json!({"resourceVersion": super::meta::resource_version(&object)});
+            rendered["metadata"] = json!({"resourceVersion": meta::resource_version(&object)});
             if std::mem::replace(&mut self.columns_sent, true) {
                 rendered["columnDefinitions"] = Value::Null;
             }

@@ -1,16 +1,17 @@
-//! Create and update: decode, normalise, default, track, validate, store.
+//! Create and update: normalise, default, track, validate, store.
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use jiff::Timestamp;
+use serde_json::Value;
 
+use super::request::ResourcePath;
 use super::respond::Answer;
-use super::scope::{Scope, Validation, WriteOptions};
-use super::status::{Qualified, Status, quote};
+use super::scope::{Scope, WriteOptions};
+use super::state::ApiServer;
+use super::status::{Status, quote};
 use super::store::key;
-use super::{ApiServer, body, crd, meta, namespace, strategy, validate};
-use crate::builtin::Source;
-use crate::cause::text;
+use super::{allocate, crd_controllers, meta, namespace, persist, strategy, validate};
 use crate::managed::{self, Manager};
 
 /// How the managed fields of a write are maintained.
@@ -24,271 +25,120 @@ pub(super) enum Tracking {
     Applied,
 }
 
-/// Checks a decoded body against the scope: type, shape, unknown fields.
-pub(super) fn admit_body(
-    scope: &Scope,
-    options: &mut WriteOptions,
+/// Creates an object on behalf of the server itself.
+pub(super) fn install(
+    server: &mut ApiServer,
+    group: &str,
+    plural: &str,
     object: Value,
-    duplicates: &[String],
-    raw: &[u8],
-) -> Result<Value, Status> {
-    let object = if object.is_null() && !scope.resource.is_custom() { json!({}) } else { object };
-    if options.validation == Validation::Warn {
-        options.warnings.extend(fields_of_no_version(scope, &object));
-    }
-    check_type(scope, &object, raw)?;
-    admit(scope, options, object, duplicates, Source::Document).map_err(|why| unreadable(scope, &why))
+    now: Timestamp,
+) -> Result<(), Status> {
+    server.now = now;
+    let Some(resource) = server.registry.get(group, plural).cloned() else { return Ok(()) };
+    let path = ResourcePath { namespace: meta::namespace(&object).to_owned(), ..ResourcePath::default() };
+    let scope = Scope::new(resource, 0, path);
+    let mut options = WriteOptions::internal("kube-apiserver", now);
+    create_object(server, &scope, object, &mut options, Tracking::Update).map(drop)
 }
 
-/// Converts the result of an apply to the stored form.
-pub(super) fn admit_applied(
+/// Creates an object that [`super::admit`] has accepted.
+pub(super) fn create_object(
+    server: &mut ApiServer,
     scope: &Scope,
-    options: &mut WriteOptions,
-    config: &Value,
     mut object: Value,
-    duplicates: &[String],
-) -> Result<Value, Status> {
-    let name = managed::name(config);
-    let (_, kind) = name.split_once("; ").unwrap_or_default();
-    let misfit = |why: &str| {
-        Status::unknown(format!(
-            "failed to convert new object ({name}) to proper version: unable to convert unstructured object to {kind}: {why}"
-        ))
-    };
-    if scope.resource.is_custom() {
-        strategy::settle_applied(&mut object).map_err(|why| misfit(&why))?;
-        return Ok(object);
-    }
-    admit(scope, options, object, duplicates, Source::Untyped)
-        .map_err(|why| if why.starts_with(STRICT) { unreadable(scope, &why) } else { misfit(&why) })
-}
-
-/// The prefix of an error that only strict validation reports.
-const STRICT: &str = "strict decoding error: ";
-
-fn unreadable(scope: &Scope, why: &str) -> Status {
-    let kind = &scope.resource.kind;
-    let version = quote(&scope.version().name);
-    Status::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
-}
-
-/// Converts an object of the right type to the stored form; the error says what is wrong with it.
-pub(super) fn admit(
-    scope: &Scope,
     options: &mut WriteOptions,
-    mut object: Value,
-    duplicates: &[String],
-    source: Source,
-) -> Result<Value, String> {
-    if !object.is_object() {
-        return Err(format!("json: cannot unmarshal {} into Go value", text::json_type(&object)));
-    }
-    object["apiVersion"] = scope.resource.api_version(scope.version()).into();
-    object["kind"] = scope.resource.kind.clone().into();
-    let unknown = strategy::read(scope, &mut object, source)?;
-    complain(options, duplicates, &unknown)?;
-    Ok(object)
-}
-
-/// Warns of duplicate or unknown fields, or refuses them, as the request specifies.
-pub(super) fn complain(
-    options: &mut WriteOptions,
-    duplicates: &[String],
-    unknown: &[String],
-) -> Result<(), String> {
-    let duplicates = duplicates.iter().map(|path| format!("duplicate field {}", quote(path)));
-    let unknown = unknown.iter().map(|path| format!("unknown field {}", quote(path)));
-    let problems: Vec<String> = duplicates.chain(unknown).collect();
-    match options.validation {
-        Validation::Strict if !problems.is_empty() => {
-            return Err(format!("{STRICT}{}", problems.join(", ")));
-        }
-        Validation::Warn => options.warnings.extend(problems),
-        Validation::Ignore | Validation::Strict => {}
-    }
-    Ok(())
-}
-
-/// Returns warnings for the fields of a custom resource in a version that is not served: it has no known fields.
-fn fields_of_no_version(scope: &Scope, object: &Value) -> Vec<String> {
-    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    let version = text("apiVersion");
-    let is_served = version == scope.resource.api_version(scope.version());
-    if !scope.resource.is_custom() || is_served || version.is_empty() || text("kind").is_empty() {
-        return Vec::new();
-    }
-    let fields = object.as_object().into_iter().flat_map(serde_json::Map::keys);
-    let unknown = fields.filter(|key| !["apiVersion", "kind", "metadata"].contains(&key.as_str()));
-    unknown.map(|key| format!("unknown field {}", quote(key))).collect()
-}
-
-/// Checks that the body has the type of the path. A built-in kind may leave the type out.
-fn check_type(scope: &Scope, object: &Value, raw: &[u8]) -> Result<(), Status> {
-    let api_version = &scope.resource.api_version(scope.version());
-    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (found_version, found_kind) = (text("apiVersion"), text("kind"));
-    let kind = &scope.resource.kind;
-    if scope.resource.is_custom() {
-        for (key, name) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
-            if text(key).is_empty() {
-                let why = format!("Object '{name}' is missing in '{}'", String::from_utf8_lossy(raw));
-                return Err(body::unrecognized(kind, &why, raw));
-            }
-        }
-        if found_version != *api_version {
-            return Err(Status::bad_request(format!(
-                "the API version in the data ({found_version}) does not match the expected API version ({api_version})"
-            )));
-        }
-        if found_kind != kind {
-            let mut causes = vec![validate::invalid("kind", &quote(found_kind), &format!("must be {kind}"))];
-            // It is still validated, without defaults: another kind has none.
-            causes.extend(
-                scope.version().schema().map(|schema| schema.validate(object, None)).unwrap_or_default(),
-            );
-            let found = Qualified { group: &scope.resource.group, name: found_kind };
-            return Err(Status::invalid(found, meta::name(object), &causes));
-        }
-        return Ok(());
-    }
-    let Some(why) = wrong_kind(scope, object) else { return Ok(()) };
-    let version = if found_version.is_empty() { api_version.as_str() } else { found_version };
-    let found_kind = if found_kind.is_empty() { kind } else { found_kind };
-    let short = version.split_once('/').map_or(version, |(_, short)| short);
-    Err(Status::bad_request(format!(
-        "{found_kind} in version {} cannot be handled as a {kind}: {why}",
-        quote(short)
-    )))
-}
-
-/// Returns why an object is not of the built-in kind of the path. Absent fields are assumed to be correct.
-pub(super) fn wrong_kind(scope: &Scope, object: &Value) -> Option<String> {
+    tracking: Tracking,
+) -> Result<Answer, Status> {
     let resource = &scope.resource;
-    let (kind, api_version) = (&resource.kind, resource.api_version(scope.version()));
-    let text = |key: &str, default: &str| {
-        let given = object.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-        given.unwrap_or(default).to_owned()
-    };
-    let (version, found) = (text("apiVersion", &api_version), text("kind", kind));
-    if version == api_version && found == *kind {
-        return None;
+    for key in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "uid", "selfLink"] {
+        meta::remove(&mut object, key);
     }
-    let (group, short) = version.split_once('/').unwrap_or(("", &version));
-    let registered = crate::builtin::resources()
-        .iter()
-        .any(|known| known.group == group && known.version == short && known.kind == found);
-    Some(if registered {
-        let internal = resource.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
-        format!("converting ({short}.{found}) to ({internal}.{kind}): unknown conversion")
-    } else {
-        format!(
-            "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
-            quote(&found),
-            quote(&version)
-        )
-    })
+    scope.settle_namespace(&mut object)?;
+    let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
+    let asked = meta::text(&object, if generated { "generateName" } else { "name" }).to_owned();
+    crd_controllers::check_create(server, resource, &asked)?;
+    if generated {
+        let name = server.ids.name(meta::text(&object, "generateName"));
+        meta::set(&mut object, "name", name);
+    }
+    meta::set(&mut object, "creationTimestamp", meta::timestamp(options.now));
+    meta::set(&mut object, "uid", server.ids.uid());
+    if resource.namespaced {
+        namespace::check_create(server, resource, &asked, meta::namespace(&object))?;
+    }
+    strategy::apply_defaults(scope, &mut object);
+    strategy::reset_create(scope, &mut object);
+    track(scope, None, &mut object, options, tracking);
+    allocate::allocate(&server.store, resource, &mut object, None)?;
+    strategy::prepare_create(scope, &mut object);
+    let mut causes = validate::create(resource, &object);
+    causes.extend(strategy::validate(scope, &object, None));
+    if !causes.is_empty() {
+        return Err(Status::invalid(resource.qualified_kind(), meta::name(&object), &causes));
+    }
+    options.warnings.extend(strategy::warnings(scope, &object, None));
+    if !meta::resource_version(&object).is_empty() {
+        return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
+    }
+    let key = key(meta::namespace(&object), meta::name(&object));
+    if server.store.get(resource.table, &key).is_some() {
+        let mut status = Status::already_exists(resource.qualified(), meta::name(&object));
+        if server.store.get(resource.table, &key).is_some_and(|found| meta::is_deleting(found)) {
+            status.message.insert_str(0, "object is being deleted: ");
+        }
+        if generated {
+            status.message.push_str(", the server was not able to generate a unique name for the object");
+            status.details.retry_after_seconds = 1;
+        }
+        return Err(status);
+    }
+    strategy::encode(scope, &mut object);
+    let stored = resource.to_storage(scope.version(), object, None);
+    let object =
+        if options.dry_run { Arc::new(stored) } else { persist::put(server, resource, &key, stored) };
+    Ok(Answer::object(201, scope, &object))
 }
 
-impl ApiServer {
-    /// Creates an object that [`admit_body`] has accepted.
-    pub(super) fn create_object(
-        &mut self,
-        scope: &Scope,
-        mut object: Value,
-        options: &mut WriteOptions,
-        tracking: Tracking,
-    ) -> Result<Answer, Status> {
-        let resource = &scope.resource;
-        for key in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "uid", "selfLink"]
-        {
-            meta::remove(&mut object, key);
-        }
-        scope.settle_namespace(&mut object)?;
-        let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
-        let asked = meta::text(&object, if generated { "generateName" } else { "name" }).to_owned();
-        crd::check_create(self, resource, &asked)?;
-        if generated {
-            let name = self.ids.name(meta::text(&object, "generateName"));
-            meta::set(&mut object, "name", name);
-        }
-        meta::set(&mut object, "creationTimestamp", meta::timestamp(options.now));
-        meta::set(&mut object, "uid", self.ids.uid());
-        if resource.namespaced {
-            namespace::check_create(self, resource, &asked, meta::namespace(&object))?;
-        }
-        strategy::apply_defaults(scope, &mut object);
-        strategy::reset_create(scope, &mut object);
-        track(scope, None, &mut object, options, tracking);
-        self.allocate(resource, &mut object, None)?;
-        strategy::prepare_create(scope, &mut object);
-        let mut causes = validate::create(resource, &object);
-        causes.extend(strategy::validate(scope, &object, None));
-        if !causes.is_empty() {
-            return Err(Status::invalid(resource.qualified_kind(), meta::name(&object), &causes));
-        }
-        options.warnings.extend(strategy::warnings(scope, &object, None));
-        if !meta::resource_version(&object).is_empty() {
-            return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
-        }
-        let key = key(meta::namespace(&object), meta::name(&object));
-        if self.store.get(resource.table, &key).is_some() {
-            let mut status = Status::already_exists(resource.qualified(), meta::name(&object));
-            if self.store.get(resource.table, &key).is_some_and(|found| meta::is_deleting(found)) {
-                status.message.insert_str(0, "object is being deleted: ");
-            }
-            if generated {
-                status.message.push_str(", the server was not able to generate a unique name for the object");
-                status.details.retry_after_seconds = 1;
-            }
-            return Err(status);
-        }
-        strategy::encode(scope, &mut object);
-        let stored = resource.to_storage(scope.version(), object, None);
-        let object = if options.dry_run { Arc::new(stored) } else { self.commit(resource, &key, stored) };
-        Ok(Answer::object(201, scope, &object))
+/// Replaces `live` with `new`, which has the client's content.
+pub(super) fn update_object(
+    server: &mut ApiServer,
+    scope: &Scope,
+    live: &Arc<Value>,
+    mut new: Value,
+    options: &mut WriteOptions,
+    tracking: Tracking,
+) -> Result<Answer, Status> {
+    let resource = &scope.resource;
+    let stored = live;
+    let live = &resource.view(scope.version(), stored);
+    check_version(scope, live, &mut new)?;
+    scope.settle_namespace(&mut new)?;
+    strategy::apply_defaults(scope, &mut new);
+    strategy::reset_update(scope, &mut new, live);
+    track(scope, Some(live), &mut new, options, tracking);
+    keep_system_fields(&mut new, live);
+    allocate::allocate(&server.store, resource, &mut new, Some(live))?;
+    strategy::prepare_update(scope, &mut new, live);
+    let mut causes = validate::update(resource, &new, live);
+    causes.extend(strategy::validate(scope, &new, Some(live)));
+    if !causes.is_empty() {
+        return Err(Status::invalid(resource.qualified_kind(), &scope.name, &causes));
     }
-
-    /// Replaces `live` with `new`, which has the client's content.
-    pub(super) fn update_object(
-        &mut self,
-        scope: &Scope,
-        live: &Arc<Value>,
-        mut new: Value,
-        options: &mut WriteOptions,
-        tracking: Tracking,
-    ) -> Result<Answer, Status> {
-        let resource = &scope.resource;
-        let stored = live;
-        let live = &resource.view(scope.version(), stored);
-        check_version(scope, live, &mut new)?;
-        scope.settle_namespace(&mut new)?;
-        strategy::apply_defaults(scope, &mut new);
-        strategy::reset_update(scope, &mut new, live);
-        track(scope, Some(live), &mut new, options, tracking);
-        keep_system_fields(&mut new, live);
-        self.allocate(resource, &mut new, Some(live))?;
-        strategy::prepare_update(scope, &mut new, live);
-        let mut causes = validate::update(resource, &new, live);
-        causes.extend(strategy::validate(scope, &new, Some(live)));
-        if !causes.is_empty() {
-            return Err(Status::invalid(resource.qualified_kind(), &scope.name, &causes));
-        }
-        options.warnings.extend(strategy::warnings(scope, &new, Some(live)));
-        strategy::encode(scope, &mut new);
-        let new = resource.to_storage(scope.version(), new, Some(stored));
-        if same_but_for_times(&new, stored) {
-            return Ok(Answer::object(200, scope, stored));
-        }
-        let key = scope.key();
-        if strategy::is_finished(resource, &new) {
-            if !options.dry_run {
-                self.erase(resource, &key);
-            }
-            return Ok(Answer::object(200, scope, &Arc::new(new)));
-        }
-        let object = if options.dry_run { Arc::new(new) } else { self.commit(resource, &key, new) };
-        Ok(Answer::object(200, scope, &object))
+    options.warnings.extend(strategy::warnings(scope, &new, Some(live)));
+    strategy::encode(scope, &mut new);
+    let new = resource.to_storage(scope.version(), new, Some(stored));
+    if same_but_for_times(&new, stored) {
+        return Ok(Answer::object(200, scope, stored));
     }
+    let key = scope.key();
+    if strategy::is_finished(resource, &new) {
+        if !options.dry_run {
+            persist::remove(server, resource, &key);
+        }
+        return Ok(Answer::object(200, scope, &Arc::new(new)));
+    }
+    let object = if options.dry_run { Arc::new(new) } else { persist::put(server, resource, &key, new) };
+    Ok(Answer::object(200, scope, &object))
 }
 
 /// Makes the manager the owner of the changed fields.

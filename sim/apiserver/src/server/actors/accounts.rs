@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Cursor, News, after};
-use crate::server::{ApiServer, meta};
+use super::cursor::{Cursor, News, after};
+use crate::server::meta;
+use crate::server::state::ApiServer;
+use crate::server::write;
 
 const CERTIFICATES: &str = "kube-root-ca.crt";
 const RESOURCES: [&str; 3] = ["namespaces", "serviceaccounts", "configmaps"];
@@ -90,6 +92,6 @@ fn ensure(server: &mut ApiServer, plural: &str, object: Value, now: Timestamp) {
     let key = format!("{}/{}", meta::namespace(&object), meta::name(&object));
     if server.find("", plural, &key).is_none() {
         // A namespace that was deleted in the meantime needs no objects.
-        let _refused = server.install("", plural, object, now);
+        let _refused = write::install(server, "", plural, object, now);
     }
 }

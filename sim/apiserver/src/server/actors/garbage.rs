@@ -10,13 +10,16 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use self::graph::{Graph, Node, Owner};
-use super::{Cursor, News, after};
-use crate::server::delete::{DeleteOptions, Propagation};
+use super::cursor::{Cursor, News, after};
+use crate::server::delete;
+use crate::server::delete_options::{DeleteOptions, Propagation};
+use crate::server::meta;
 use crate::server::registry::Resource;
 use crate::server::request::ResourcePath;
 use crate::server::scope::{Scope, WriteOptions};
-use crate::server::write::Tracking;
-use crate::server::{ApiServer, meta};
+use crate::server::state::ApiServer;
+use crate::server::store;
+use crate::server::write::{self, Tracking};
 
 mod event;
 mod graph;
@@ -133,7 +136,7 @@ impl GarbageCollector {
     fn look_at(&mut self, server: &mut ApiServer, uid: &str, now: Timestamp) {
         let Some(node) = self.graph.get(uid).cloned() else { return };
         let Some(resource) = server.registry.by_table(node.table).cloned() else { return };
-        let key = crate::server::store::key(&node.namespace, &node.name);
+        let key = store::key(&node.namespace, &node.name);
         let Some(object) = server.store.get(node.table, &key).cloned() else { return };
         if meta::uid(&object) != uid {
             return;
@@ -202,7 +205,7 @@ impl GarbageCollector {
             propagation: Some(propagation),
             ..DeleteOptions::background(now)
         };
-        if server.delete_object(scope, &options).is_err() {
+        if delete::delete_object(server, scope, &options).is_err() {
             self.due.insert(uid.to_owned(), after(now, RETRY));
         }
     }
@@ -266,7 +269,7 @@ fn classify(server: &ApiServer, node: &Node, references: &[Owner]) -> Owners {
             continue;
         }
         let namespace = if resource.namespaced { node.namespace.as_str() } else { "" };
-        let key = crate::server::store::key(namespace, &owner.name);
+        let key = store::key(namespace, &owner.name);
         match server.store.get(resource.table, &key).filter(|found| meta::uid(found) == owner.uid) {
             None => owners.dangling.push(owner.uid.clone()),
             Some(found) => {
@@ -310,5 +313,5 @@ fn remove_finalizer(server: &mut ApiServer, scope: &Scope, live: &Arc<Value>, na
 /// Writes an object that the collector has just read. A refused object is checked again after the next change.
 fn update(server: &mut ApiServer, scope: &Scope, live: &Arc<Value>, object: Value, now: Timestamp) {
     let mut options = WriteOptions::internal(MANAGER, now);
-    let _refused = server.update_object(scope, live, object, &mut options, Tracking::Update);
+    let _refused = write::update_object(server, scope, live, object, &mut options, Tracking::Update);
 }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Cursor, News, after};
-use crate::server::delete::{DeleteOptions, Deleted};
+use super::cursor::{Cursor, News, after};
+use crate::server::delete::{self, Deleted};
+use crate::server::delete_options::DeleteOptions;
+use crate::server::meta;
 use crate::server::registry::Resource;
 use crate::server::request::ResourcePath;
 use crate::server::scope::{Scope, WriteOptions};
+use crate::server::state::ApiServer;
 use crate::server::store::Prefix;
-use crate::server::write::Tracking;
-use crate::server::{ApiServer, meta};
+use crate::server::write::{self, Tracking};
 
 const MANAGER: &str = "kube-controller-manager";
 
@@ -119,7 +121,9 @@ fn empty(
             ..ResourcePath::default()
         };
         let scope = Scope::new(Arc::clone(resource), 0, path);
-        if let Ok(Deleted::Pending(object)) = server.delete_object(&scope, &DeleteOptions::background(now)) {
+        if let Ok(Deleted::Pending(object)) =
+            delete::delete_object(server, &scope, &DeleteOptions::background(now))
+        {
             left.push(object);
         }
     }
@@ -136,7 +140,7 @@ fn write(server: &mut ApiServer, name: &str, subresource: &str, object: Value, n
     let scope = Scope::new(resource, 0, path);
     let Some(live) = server.store.get(scope.resource.table, name).cloned() else { return };
     let mut options = WriteOptions::internal(MANAGER, now);
-    let written = server.update_object(&scope, &live, object, &mut options, Tracking::Update);
+    let written = write::update_object(server, &scope, &live, object, &mut options, Tracking::Update);
     debug_assert!(written.is_ok(), "{written:?}");
 }
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Cursor, News};
+use super::cursor::{Cursor, News};
+use crate::server::meta;
 use crate::server::registry::Resource;
 use crate::server::request::ResourcePath;
 use crate::server::scope::{Scope, WriteOptions};
+use crate::server::state::ApiServer;
 use crate::server::store::Prefix;
-use crate::server::write::Tracking;
-use crate::server::{ApiServer, meta};
+use crate::server::write::{self, Tracking};
 
 const CLAIMS: &str = "persistentvolumeclaims";
 const VOLUMES: &str = "persistentvolumes";
@@ -81,8 +82,14 @@ fn release(server: &mut ApiServer, plural: &'static str, key: &str, now: Timesta
     };
     let mut options = WriteOptions::internal("kube-controller-manager", now);
     // A refused write is retried after the next change.
-    let _refused =
-        server.update_object(&Scope::new(resource, 0, path), &live, object, &mut options, Tracking::Update);
+    let _refused = write::update_object(
+        server,
+        &Scope::new(resource, 0, path),
+        &live,
+        object,
+        &mut options,
+        Tracking::Update,
+    );
 }
 
 /// Returns whether a pod of the namespace uses a claim.

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::{text, versions};
+use super::definition::{text, versions};
 use crate::cause::Cause;
 use crate::schema::Schema;
+use crate::server::meta;
+use crate::server::names;
 use crate::server::status::quote;
-use crate::server::{meta, names};
 
 fn required(field: &str) -> Cause {
     Cause { reason: "FieldValueRequired", field: field.to_owned(), message: "Required value".to_owned() }
@@ -21,7 +22,7 @@ fn invalid(field: &str, value: &str, why: &str) -> Cause {
 }
 
 /// Validates a definition; `old` is the stored one on update.
-pub(in super::super) fn validate(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
+pub(crate) fn validate(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let (group, plural) = (text(definition, "/spec/group"), text(definition, "/spec/names/plural"));
     let expected = format!("{plural}.{group}");

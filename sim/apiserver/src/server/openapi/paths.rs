@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::META;
 use crate::server::registry::Resource;
+
+/// The name prefix of the schemas that all documents share.
+pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
 pub(super) const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 

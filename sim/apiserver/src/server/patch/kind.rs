@@ -2,10 +2,18 @@
 
 use serde_json::Value;
 
-use super::unreadable;
+use crate::server::admit;
+use crate::server::body;
+use crate::server::meta;
 use crate::server::scope::{Scope, WriteOptions};
 use crate::server::status::{Qualified, Status, quote};
-use crate::server::{body, meta, validate, write};
+use crate::server::validate;
+
+/// Returns the error for a patched object that can't be decoded as its kind.
+pub(super) fn unreadable(shown: &str, why: &str) -> Status {
+    let cause = validate::invalid("patch", &quote(shown), why);
+    Status::invalid(Qualified { group: "", name: "" }, "", &[cause])
+}
 
 /// Refuses a patched document that is not an object of the scope's kind; `shown` is how messages quote it.
 pub(super) fn check(
@@ -20,7 +28,7 @@ pub(super) fn check(
     if scope.resource.is_custom() {
         return check_custom(scope, options, patched, shown);
     }
-    if let Some(why) = write::wrong_kind(scope, patched) {
+    if let Some(why) = admit::wrong_kind(scope, patched) {
         return Err(refused(&why));
     }
     if text_of(patched, "apiVersion").is_empty() && !text_of(patched, "kind").is_empty() {
@@ -28,7 +36,7 @@ pub(super) fn check(
         let fields = patched.as_object().into_iter().flat_map(serde_json::Map::keys);
         let unknown: Vec<String> =
             fields.filter(|key| !["apiVersion", "kind"].contains(&key.as_str())).cloned().collect();
-        write::complain(options, &[], &unknown).map_err(|why| refused(&why))?;
+        admit::complain(options, &[], &unknown).map_err(|why| refused(&why))?;
         return scope.check_path_name(&Value::Null);
     }
     Ok(())
@@ -67,7 +75,7 @@ fn check_custom(
             .filter(|key| !["apiVersion", "kind", "metadata"].contains(&key.as_str()))
             .cloned()
             .collect();
-        write::complain(options, &[], &unknown).map_err(|why| unreadable(shown, &why))?;
+        admit::complain(options, &[], &unknown).map_err(|why| unreadable(shown, &why))?;
     }
     Err(Status::invalid(Qualified { group, name: kind }, meta::name(patched), &causes))
 }

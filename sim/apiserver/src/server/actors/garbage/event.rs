@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::graph::Graph;
-use crate::server::{ApiServer, meta};
+use crate::server::meta;
+use crate::server::state::ApiServer;
+use crate::server::write;
 
 /// Warns if an owner with that uid exists, but not in the namespace of the reference.
 pub(super) fn check_namespaces(server: &mut ApiServer, graph: &Graph, uid: &str, now: Timestamp) {
@@ -43,6 +45,6 @@ pub(super) fn check_namespaces(server: &mut ApiServer, graph: &Graph, uid: &str,
             "count": 1,
         });
         // Events are best effort: in a terminating namespace they have no reader.
-        let _refused = server.install("", "events", event, now);
+        let _refused = write::install(server, "", "events", event, now);
     }
 }

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
+use super::request::Request;
+use super::scope::dry_run;
+use super::status::{Qualified, Status, quote};
+use super::{body, meta, validate};
 use crate::cause::{Cause, text};
-use crate::server::request::Request;
-use crate::server::scope::dry_run;
-use crate::server::status::{Qualified, Status, quote};
-use crate::server::{body, meta, validate};
 
 /// How the dependents of a deleted object are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server) enum Propagation {
+pub(super) enum Propagation {
     Background,
     Foreground,
     Orphan,
@@ -18,21 +18,21 @@ pub(in crate::server) enum Propagation {
 
 /// The options of a deletion.
 #[derive(Debug, Clone)]
-pub(in crate::server) struct DeleteOptions {
-    pub(in crate::server) now: jiff::Timestamp,
-    pub(in crate::server) dry_run: bool,
-    pub(in crate::server) uid: Option<String>,
-    pub(in crate::server) resource_version: Option<String>,
-    pub(in crate::server) propagation: Option<Propagation>,
+pub(super) struct DeleteOptions {
+    pub(super) now: jiff::Timestamp,
+    pub(super) dry_run: bool,
+    pub(super) uid: Option<String>,
+    pub(super) resource_version: Option<String>,
+    pub(super) propagation: Option<Propagation>,
     /// The time for a Pod to stop, in seconds; by default that of its spec.
-    pub(in crate::server) grace_seconds: Option<i64>,
+    pub(super) grace_seconds: Option<i64>,
     /// Whether the request has `orphanDependents: false`.
-    pub(in crate::server) cascades: bool,
+    pub(super) cascades: bool,
 }
 
 impl DeleteOptions {
     /// Parses the options from the body, or from the query if there is no body.
-    pub(in crate::server) fn parse(request: &Request<'_>, now: jiff::Timestamp) -> Result<Self, Status> {
+    pub(super) fn parse(request: &Request<'_>, now: jiff::Timestamp) -> Result<Self, Status> {
         let mut causes = Vec::new();
         let body = read_body(request)?;
         let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -80,7 +80,7 @@ impl DeleteOptions {
     }
 
     /// Returns the options of a background deletion.
-    pub(in crate::server) fn background(now: jiff::Timestamp) -> Self {
+    pub(super) fn background(now: jiff::Timestamp) -> Self {
         Self {
             now,
             dry_run: false,

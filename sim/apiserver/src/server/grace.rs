@@ -7,9 +7,9 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::DeleteOptions;
-use crate::server::meta;
-use crate::server::registry::Resource;
+use super::delete_options::DeleteOptions;
+use super::meta;
+use super::registry::Resource;
 
 /// The effect of a deletion on the remaining grace period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
