@@ -8,23 +8,30 @@
 //! Both servers get the same requests, except for values that only a server can know (uids, resource versions, continue
 //! tokens). A scenario takes these from earlier answers of the same server.
 
+mod answer;
 mod arm;
 mod difference;
 mod generate;
 mod life;
+mod merge;
+mod model_arm;
 mod normalise;
 mod protobuf;
+mod real_arm;
 mod scenario;
 
 use std::fmt::Write as _;
 
 use tokio::sync::RwLock;
 
-pub use self::arm::{Answer, Arm, ModelArm, RealArm};
+pub use self::answer::Answer;
+pub use self::arm::Arm;
 pub use self::difference::differences;
 pub use self::generate::{CONFIG_MAPS, DEPLOYMENTS, Kind, WIDGETS, install, sequences, widgets};
 pub use self::life::{lives, own_definitions, own_lives};
+pub use self::model_arm::ModelArm;
 pub use self::normalise::{Normaliser, Pairs};
+pub use self::real_arm::RealArm;
 pub use self::scenario::{Scenario, Step};
 
 /// The result of a comparison.

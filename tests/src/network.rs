@@ -31,6 +31,7 @@ pub mod rules;
 pub mod scene;
 pub mod server;
 pub mod stage;
+pub mod timing;
 pub mod trace;
 pub mod users;
 pub mod world;
@@ -38,8 +39,9 @@ pub mod world;
 use beyond::Beyond;
 use faulty::Bug;
 use operator::Host;
-use plan::{Fault, LURKS, Plan, TROUBLE};
+use plan::{Fault, LURKS, Plan};
 use scene::Scene;
+use timing::{RESYNC, TROUBLE};
 use trace::Trace;
 
 /// The step of the simulated network. A message between hosts arrives in the next step at the earliest.
@@ -158,7 +160,7 @@ impl Run {
         self.scene.calm(&self.state, &self.beyond, &self.trace);
         let settled = self.settle()?;
         // The resync interval of a leader may have begun at any time until now.
-        let quiet_until = self.sim.elapsed() + operator::RESYNC + LOOK;
+        let quiet_until = self.sim.elapsed() + RESYNC + LOOK;
         while self.sim.elapsed() < quiet_until {
             self.step()?;
         }

@@ -3,14 +3,18 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::builder::PossibleValuesParser;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use self::misuse::Misuse;
+
+mod choice;
 mod completions;
+mod count;
 mod crds;
 #[cfg(feature = "embedded")]
 mod dev;
 mod logging;
+mod misuse;
 mod process;
 #[cfg(feature = "embedded")]
 mod quoted;
@@ -73,7 +77,7 @@ pub(crate) fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Command::Crds(args) => crds::run(&args),
-        Command::Completions(args) => completions::run(&args),
+        Command::Completions(args) => completions::run(&args, &mut Cli::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -107,50 +111,12 @@ fn block_on(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result
     result
 }
 
-/// A usage error that clap can't detect.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Misuse(pub(crate) String);
-
-impl Misuse {
-    /// Combines an error and its causes into one.
-    pub(crate) fn of(error: impl Into<anyhow::Error>) -> anyhow::Error {
-        Self(format!("{:#}", error.into())).into()
-    }
-}
-
 /// Returns whether both a flag and --controllers were given on the command line. An environment variable, which clap would
 /// count as well, is not specific to one command, so the flag overrides it.
 #[cfg(feature = "embedded")]
 fn contradict(given: &clap::ArgMatches, flag: &str) -> bool {
     use clap::parser::ValueSource;
     [flag, "controllers"].iter().all(|flag| given.value_source(flag) == Some(ValueSource::CommandLine))
-}
-
-// The choice of controllers, which most commands take. A doc comment would become the help text of these commands.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Choice {
-    /// The controllers that this is about [default: all; `run`: all but the Sentinel]
-    #[arg(
-        long,
-        alias = "controller",
-        value_delimiter = ',',
-        value_name = "NAMES",
-        value_parser = controller_names(),
-        overrides_with = "controllers",
-        env = "LOCKSTEP_CONTROLLERS"
-    )]
-    pub(crate) controllers: Vec<String>,
-}
-
-/// Parses the names of controllers, and offers them to shell completion.
-fn controller_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(lockstep_crds::all().into_iter().map(|set| set.controller))
-}
-
-/// Formats a count with its noun, such as `1 run` and `2 runs`.
-pub(crate) fn count(number: u64, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 /// Returns whether the reader of our output has closed the pipe, as `head` does; that is no failure of ours.

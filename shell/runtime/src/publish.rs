@@ -14,6 +14,8 @@ use self::connection::{Answer, Connection};
 pub(crate) use self::message::example;
 use crate::spans::Spans;
 
+#[cfg(any(feature = "pubsub", feature = "rabbitmq"))]
+mod answers;
 mod connection;
 #[cfg(any(feature = "pubsub", feature = "rabbitmq"))]
 mod message;
@@ -71,7 +73,7 @@ impl Publisher {
         if let Some(former) = former {
             former.connection.close().await;
         }
-        let connection = connection::open(broker).await?;
+        let connection = open(broker).await?;
         self.replace(Some(Arc::new(Open { broker: Arc::clone(broker), connection })));
         Ok(Success::Done)
     }
@@ -108,5 +110,26 @@ impl Publisher {
 
     fn replace(&self, open: Option<Arc<Open>>) -> Option<Arc<Open>> {
         std::mem::replace(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner), open)
+    }
+}
+
+/// Connects to the broker; fails with [`Class::Invalid`] for a kind of broker that is not in this build.
+#[cfg_attr(
+    not(any(feature = "pubsub", feature = "rabbitmq")),
+    expect(clippy::unused_async, reason = "only the brokers that a build contains are waited for")
+)]
+async fn open(broker: &Broker) -> Result<Box<dyn Connection>, Failure> {
+    match broker {
+        #[cfg(feature = "rabbitmq")]
+        Broker::RabbitMq { url, exchange } => Ok(Box::new(rabbitmq::Connection::open(url, exchange).await?)),
+        #[cfg(feature = "pubsub")]
+        Broker::PubSub { project, topic } => Ok(Box::new(pubsub::Connection::open(project, topic).await?)),
+        #[cfg(not(all(feature = "pubsub", feature = "rabbitmq")))]
+        other => {
+            let name = other.name();
+            let message =
+                format!("this build of lockstep can't publish to {name}; build it with that feature");
+            Err(Failure::new(Class::Invalid, message))
+        }
     }
 }

@@ -26,21 +26,12 @@ use tracing::warn;
 
 use self::writer::{Message, Writer};
 
-pub use self::files::KEPT;
+pub use self::files::{KEPT, Options};
 
 /// The maximum number of steps that wait to be written.
 const QUEUE: usize = 16_384;
 /// How long the end of a recording may take.
 const GRACE: Duration = Duration::from_secs(10);
-
-/// The destination of a recording.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The file. Older segments have the same name with a suffix: `.1` for the youngest of them, then `.2` and so on.
-    pub path: PathBuf,
-    /// The size at which a new segment begins, in bytes.
-    pub max_bytes: u64,
-}
 
 /// A machine whose steps are recorded.
 pub struct Recorded {

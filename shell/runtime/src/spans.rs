@@ -20,3 +20,5 @@ mod otlp;
 #[cfg(feature = "otlp")]
 mod publication;
 mod settings;
+#[cfg(feature = "otlp")]
+mod span;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use crate::outcome::{Outcome, Test};
 use crate::progress::Progress;
 use crate::suites::{Job, Lane, Tier};
 
@@ -18,34 +19,6 @@ const SILENCE_MAX: Duration = Duration::from_mins(15);
 /// The number of suites of a lane that run at a time.
 const COMPUTING: usize = 1;
 const WAITING: usize = 2;
-
-/// The result of a suite.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) suite: String,
-    pub(crate) took: Duration,
-    pub(crate) tests: Vec<Test>,
-    pub(crate) ignored: usize,
-    /// Why the suite as a whole failed, other than because of a test: it crashed or hung.
-    pub(crate) broken: Option<String>,
-    /// Its standard error.
-    pub(crate) stderr: String,
-}
-
-impl Outcome {
-    pub(crate) fn passed(&self) -> bool {
-        self.broken.is_none() && self.tests.iter().all(|test| test.passed)
-    }
-}
-
-/// The result of a test.
-#[derive(Debug)]
-pub(crate) struct Test {
-    pub(crate) name: String,
-    pub(crate) passed: bool,
-    pub(crate) took: Duration,
-    pub(crate) output: String,
-}
 
 /// A line of libtest's JSON output.
 #[derive(Deserialize)]

@@ -17,6 +17,7 @@ use crate::suites::Tier;
 
 mod cargo;
 mod lanes;
+mod outcome;
 mod progress;
 mod report;
 mod suites;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use crate::lanes::Outcome;
+use crate::outcome::Outcome;
 
 /// The interval at which a run without other output prints the running tests.
 const PERIOD: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::lanes::{Outcome, Test};
+use crate::outcome::{Outcome, Test};
 use crate::progress::clock;
 
 /// The number of slowest tests in the report.

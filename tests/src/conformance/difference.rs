@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::arm::Answer;
+use super::answer::Answer;
 use super::normalise::Pairs;
 
 /// The maximum number of differences of one answer in a report; the rest are counted.

@@ -4,14 +4,15 @@ use http::Method;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use lockstep_engine::yaml;
 use proptest::collection::vec;
-use proptest::prelude::{BoxedStrategy, Strategy};
-use serde_json::{Value, json};
+use proptest::prelude::Strategy;
+use serde_json::json;
 
-pub(super) use self::fields::merge;
+pub use self::kind::{CONFIG_MAPS, DEPLOYMENTS, Kind, WIDGETS};
 use super::arm::Arm;
 use super::scenario::{Scenario, Step, Variables};
 
 mod fields;
+mod kind;
 mod requests;
 
 /// The maximum number of requests in a sequence, without its first and last ones.
@@ -19,69 +20,6 @@ const LENGTH_MAX: usize = 14;
 
 /// The object that ends a sequence, so that a watch knows when it has received all events.
 const LAST: &str = "last";
-
-/// A kind to write to, with the path of its resource.
-#[derive(Debug, Clone, Copy)]
-pub struct Kind {
-    api_version: &'static str,
-    name: &'static str,
-    path: &'static str,
-    fields: fn() -> BoxedStrategy<Value>,
-    /// The possible contents of a status, if there is one.
-    status: Option<fn() -> BoxedStrategy<Value>>,
-    /// The paths for a JSON patch, and the values to write there.
-    places: &'static [(&'static str, &'static str)],
-}
-
-/// Two maps of texts, without defaults.
-pub const CONFIG_MAPS: Kind = Kind {
-    api_version: "v1",
-    name: "ConfigMap",
-    path: "/api/v1/namespaces/${ns}/configmaps",
-    fields: fields::config_map,
-    status: None,
-    places: &[("/data", r#"{"a": "3"}"#), ("/data/a", r#""3""#), ("/data/b", r#""3""#), ("/data/a~1b", "3")],
-};
-
-/// Lists with one and with two keys, many defaults, validation in code.
-pub const DEPLOYMENTS: Kind = Kind {
-    api_version: "apps/v1",
-    name: "Deployment",
-    path: "/apis/apps/v1/namespaces/${ns}/deployments",
-    fields: fields::deployment,
-    status: Some(fields::deployment_status),
-    places: &[
-        ("/spec/replicas", "3"),
-        ("/spec/paused", "true"),
-        ("/spec/template/spec/containers/0/image", r#""i:3""#),
-        ("/spec/template/spec/containers/-", r#"{"name": "three", "image": "i:3"}"#),
-        ("/spec/template/spec/containers/1", r#"{"name": "one", "image": "i:3"}"#),
-        ("/spec/template/spec/containers/0/env", r#"[{"name": "A", "value": "3"}]"#),
-        ("/status/replicas", "3"),
-    ],
-};
-
-/// A custom resource with each type of list and map, and a rule.
-pub const WIDGETS: Kind = Kind {
-    api_version: "generated.lockstep.test/v1",
-    name: "Widget",
-    path: "/apis/generated.lockstep.test/v1/namespaces/${ns}/widgets",
-    fields: fields::widget,
-    status: Some(fields::widget_status),
-    places: &[
-        ("/spec", r#"{"size": 3}"#),
-        ("/spec/size", "3"),
-        ("/spec/size", "30"),
-        ("/spec/size", r#""three""#),
-        ("/spec/parts/0", r#"{"name": "p", "weight": 3}"#),
-        ("/spec/parts/-", r#"{"name": "q"}"#),
-        ("/spec/parts/0/junk", "1"),
-        ("/spec/tags", r#"["s", "s"]"#),
-        ("/spec/plain/1", "3"),
-        ("/spec/atom/x", r#""3""#),
-        ("/status/ready", "true"),
-    ],
-};
 
 /// Returns the CRD of [`WIDGETS`].
 ///
@@ -116,22 +54,13 @@ pub fn sequences(kind: Kind) -> impl Strategy<Value = Scenario> {
         steps.extend(requests.into_iter().flatten());
         let least = json!({"metadata": {"name": LAST, "labels": {"x": "1"}}, "spec": fields::least()});
         steps.push(Step::new(Method::POST, kind.path, Some(kind.object(LAST, least))));
-        steps.extend(["", "&labelSelector=x%3D1"].map(|selector| kind.watch(selector)));
+        steps.extend(["", "&labelSelector=x%3D1"].map(|selector| watch(kind, selector)));
         Scenario { name: "generated".to_owned(), namespace: String::new(), vars: Variables::new(), steps }
     })
 }
 
-impl Kind {
-    fn object(self, name: &str, fields: Value) -> Value {
-        let mut object =
-            json!({"apiVersion": self.api_version, "kind": self.name, "metadata": {"name": name}});
-        merge(&mut object, fields);
-        object
-    }
-
-    /// Watches all events from the start of the sequence until its last object.
-    fn watch(self, selector: &str) -> Step {
-        let path = format!("{}?watch=true&resourceVersion=${{start}}{selector}", self.path);
-        Step { events: Some(usize::MAX), last: Some(LAST), ..Step::new(Method::GET, path, None) }
-    }
+/// Watches all events from the start of the sequence until its last object.
+fn watch(kind: Kind, selector: &str) -> Step {
+    let path = format!("{}?watch=true&resourceVersion=${{start}}{selector}", kind.path);
+    Step { events: Some(usize::MAX), last: Some(LAST), ..Step::new(Method::GET, path, None) }
 }

@@ -10,7 +10,7 @@ use lockstep_engine::yaml;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::generate::merge;
+use super::merge::merge;
 use super::protobuf;
 use super::scenario::{
     APPLY, JSON_PATCH, MERGE, METADATA_LIST, PROTOBUF, STRATEGIC, Scenario, Step, TABLE, Variables,

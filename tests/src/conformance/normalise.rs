@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::arm::Answer;
+use super::answer::Answer;
 use super::scenario::Step;
 
 mod openapi;

@@ -22,7 +22,7 @@ use lockstep_engine::yaml;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::arm::Answer;
+use super::answer::Answer;
 use super::protobuf;
 
 /// The media type of a JSON patch.

@@ -24,11 +24,8 @@ use super::client::{OneTask, client_in};
 use super::faulty::{Bug, Faulty};
 use super::scene::Scene;
 use super::server;
+use super::timing::RESYNC;
 use super::trace::{Fact, Process, Trace};
-
-/// The resync interval of a leader. It is longer than the cluster takes to settle unless messages were lost, so a resync does
-/// not hide missed events.
-pub const RESYNC: Duration = Duration::from_mins(5);
 
 /// The delay before a process that ended is restarted.
 const RESTART: Duration = Duration::from_secs(1);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockstep_engine::random::Random;
 
-/// Fault injection and the operations of users end at this time.
-pub const TROUBLE: Duration = Duration::from_mins(2);
+use super::timing::{RESYNC, TROUBLE};
+
 /// The operators start without faults until this time.
 const CALM: Duration = Duration::from_secs(4);
 
@@ -138,7 +138,7 @@ impl Plan {
     /// Returns when the cluster must be in the desired state. If a leader with a stale view wrote a status last, that enqueues
     /// nothing: the next resync corrects it.
     pub fn settled_by(&self) -> Duration {
-        self.heard_by() + super::operator::RESYNC + CATCH_UP
+        self.heard_by() + RESYNC + CATCH_UP
     }
 
     /// Draws a plan.

@@ -23,8 +23,8 @@ use serde_json::Value;
 
 use super::beyond::Beyond;
 use super::client::client;
-use super::plan::TROUBLE;
 use super::server;
+use super::timing::TROUBLE;
 use super::trace::Trace;
 
 /// The host of the systems around the controller.

@@ -9,7 +9,7 @@ use kube::client::Body;
 use lockstep_engine::random::Random;
 use serde_json::{Value, json};
 
-use super::plan::TROUBLE;
+use super::timing::TROUBLE;
 use super::world::{CLASS_LABEL, CLASSES};
 
 /// Classes that may exist.

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use clap::CommandFactory as _;
+use clap::Command;
 use clap_complete::Shell;
 
 /// Prints a completion script for a shell
@@ -19,8 +19,9 @@ Examples:
   lockstep completions zsh > \"${fpath[1]}/_lockstep\"
   lockstep completions fish > ~/.config/fish/completions/lockstep.fish";
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+/// Prints the script for the whole command line.
+pub(crate) fn run(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut super::Cli::command(), "lockstep", &mut script);
+    clap_complete::generate(args.shell, command, "lockstep", &mut script);
     Ok(std::io::stdout().write_all(&script)?)
 }

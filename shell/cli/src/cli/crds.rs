@@ -4,12 +4,14 @@ use std::io::Write as _;
 
 use lockstep_cli::{controllers, definitions};
 
+use super::choice::Choice;
+
 /// Prints the resource definitions (CRDs) of the controllers as YAML
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    choice: super::Choice,
+    choice: Choice,
 }
 
 const EXAMPLES: &str = "\

@@ -20,6 +20,7 @@ use self::fleet::Fleet;
 use self::kubeconfig::Kubeconfig;
 use self::lab::Lab;
 use self::live::View;
+use super::choice::Choice;
 use super::signal::Signals;
 use super::{logging, process};
 
@@ -48,7 +49,7 @@ pub(crate) struct Args {
     kubeconfig: PathBuf,
 
     #[command(flatten)]
-    choice: super::Choice,
+    choice: Choice,
 
     /// Serve the API alone: no resource definitions, no controllers, no examples
     #[arg(long)]

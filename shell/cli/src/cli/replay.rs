@@ -13,6 +13,7 @@ use lockstep_engine::recording::{Header, Line, Replay, ReplayedStep};
 use similar::{ChangeTag, TextDiff};
 
 use self::brief::Brief;
+use super::count;
 
 mod brief;
 
@@ -117,7 +118,7 @@ where
     }
     let cut = if lines.is_cut() { "; the last line was cut off while it was written" } else { "" };
     let how = if count == 1 { "as" } else { "all as" };
-    Ok(writeln!(out, "{} replayed, {how} recorded{cut}", super::count(count, "step"))?)
+    Ok(writeln!(out, "{} replayed, {how} recorded{cut}", count::count(count, "step"))?)
 }
 
 fn differs(

@@ -20,9 +20,11 @@ use lockstep_runtime::metrics::Metrics;
 use lockstep_runtime::{connect, record};
 use tracing::info;
 
+use super::choice::Choice;
+use super::misuse::Misuse;
 use super::serving::Serving;
 use super::signal::Signals;
-use super::{Misuse, logging, process};
+use super::{logging, process};
 
 /// Runs controllers against a cluster
 ///
@@ -32,7 +34,7 @@ use super::{Misuse, logging, process};
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
     #[command(flatten)]
-    choice: super::Choice,
+    choice: Choice,
 
     /// Where the Lease of the leader election is [default: the namespace of the context, or of the pod]
     #[arg(long, value_name = "NAMESPACE", env = "LOCKSTEP_NAMESPACE")]

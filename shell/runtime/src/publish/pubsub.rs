@@ -14,7 +14,7 @@ use google_cloud_pubsub::model::Message;
 use lockstep_engine::action::{Class, Failure};
 use lockstep_engine::broker::CloudEvent;
 
-use super::connection::answers::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, settle};
+use super::answers::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, settle};
 use super::connection::{self, Answer};
 use super::message;
 use crate::failure;

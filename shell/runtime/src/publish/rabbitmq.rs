@@ -13,7 +13,7 @@ use lockstep_engine::action::Failure;
 use lockstep_engine::broker::{CloudEvent, Exchange, SecretString};
 use server::Server;
 
-use super::connection::answers::{CONNECT_TIMEOUT, settle};
+use super::answers::{CONNECT_TIMEOUT, settle};
 use super::connection::{self, Answer};
 use super::message;
 

@@ -11,6 +11,15 @@ use anyhow::{Context as _, bail};
 /// The number of older segments that are kept.
 pub const KEPT: usize = 3;
 
+/// The destination of a recording.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The file. Older segments have the same name with a suffix: `.1` for the youngest of them, then `.2` and so on.
+    pub path: PathBuf,
+    /// The size at which a new segment begins, in bytes.
+    pub max_bytes: u64,
+}
+
 /// The first bytes of every recording.
 const BEGINNING: &[u8] = br#"{"header":"#;
 

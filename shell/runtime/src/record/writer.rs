@@ -12,7 +12,7 @@ use lockstep_engine::recording::{Checkpoint, Header, Line, RecordedStep};
 use serde_json::Value;
 use tracing::warn;
 
-use super::{Options, files};
+use super::files::{self, Options};
 
 /// The messages to the writer, in the order of the run.
 pub(super) enum Message {

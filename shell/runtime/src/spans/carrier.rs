@@ -9,7 +9,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use tokio::runtime::Handle;
 use tracing::{info, warn};
 
-use super::Settings;
+use super::settings::Settings;
 
 /// An exporter, for the thread on which batches are made.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use lockstep_engine::action::Failure;
 use lockstep_engine::broker::{Broker, CloudEvent};
 use lockstep_engine::trace::Span;
 
-use super::Settings;
+use super::settings::Settings;
 
 /// A placeholder for the exporter; it has no values.
 #[derive(Clone, Debug)]

@@ -7,19 +7,18 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context as _;
 use lockstep_engine::action::Failure;
 use lockstep_engine::broker::{Broker, CloudEvent};
-use lockstep_engine::trace::{self, Span};
-use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
-use opentelemetry::{InstrumentationScope, KeyValue, Value};
+use lockstep_engine::trace::Span;
+use opentelemetry::trace::{SpanKind, Status};
+use opentelemetry::{KeyValue, Value};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
-use opentelemetry_sdk::trace::{
-    BatchSpanProcessor, SpanData, SpanEvents, SpanExporter as _, SpanLinks, SpanProcessor as _,
-};
+use opentelemetry_sdk::trace::{BatchSpanProcessor, SpanData, SpanExporter as _, SpanProcessor as _};
 use reqwest::redirect;
 
 use super::carrier::Carrier;
-use super::{Settings, publication};
+use super::settings::Settings;
+use super::{publication, span};
 use crate::web;
 
 /// Accepts spans and exports them. Clones share their queue.
@@ -87,7 +86,7 @@ impl Spans {
         let status = span.failure.clone().map_or(Status::Unset, Status::error);
         let now = SystemTime::now();
         let began = now.checked_sub(span.took).unwrap_or(now);
-        if let Some(data) = data(&span.traceparent, SpanKind::Internal, began, span.took) {
+        if let Some(data) = span::unnamed(&span.traceparent, SpanKind::Internal, began, span.took) {
             self.take(SpanData { name: span.name.clone(), attributes: attributes.collect(), status, ..data });
         }
     }
@@ -98,35 +97,6 @@ impl Spans {
         let finishing = move || drop(self.processor.shutdown_with_timeout(within));
         let _ended = tokio::task::spawn_blocking(finishing).await;
     }
-}
-
-/// Returns a span without a name, with the ids of a `traceparent`; `None` if that is invalid.
-pub(super) fn data(
-    traceparent: &str,
-    span_kind: SpanKind,
-    start_time: SystemTime,
-    took: Duration,
-) -> Option<SpanData> {
-    let (trace, span) = trace::ids(traceparent)?;
-    let parent = trace::parent(trace, span).map(SpanId::from_hex).transpose().ok()?;
-    let (trace, span) = (TraceId::from_hex(trace).ok()?, SpanId::from_hex(span).ok()?);
-    Some(SpanData {
-        span_context: SpanContext::new(trace, span, TraceFlags::SAMPLED, false, TraceState::NONE),
-        parent_span_id: parent.unwrap_or(SpanId::INVALID),
-        parent_span_is_remote: false,
-        span_kind,
-        name: "".into(),
-        start_time,
-        end_time: start_time + took,
-        attributes: Vec::new(),
-        dropped_attributes_count: 0,
-        events: SpanEvents::default(),
-        links: SpanLinks::default(),
-        status: Status::Unset,
-        instrumentation_scope: InstrumentationScope::builder("lockstep")
-            .with_version(env!("CARGO_PKG_VERSION"))
-            .build(),
-    })
 }
 
 /// Collectors don't redirect, and the headers, which may be secret, must go to no other server.

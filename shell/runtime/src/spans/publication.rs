@@ -10,7 +10,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanKind, Status};
 use opentelemetry_sdk::trace::SpanData;
 
-use super::otlp;
+use super::span;
 
 /// Returns the span of the event's `traceparent`: from the publication until the broker's answer. Returns `None` for an event
 /// without a trace.
@@ -21,7 +21,7 @@ pub(super) fn span(
     took: Duration,
     result: &Result<(), Failure>,
 ) -> Option<SpanData> {
-    let data = otlp::data(event.traceparent.as_deref()?, SpanKind::Producer, begun, took)?;
+    let data = span::unnamed(event.traceparent.as_deref()?, SpanKind::Producer, begun, took)?;
     let (system, destination) = match broker {
         Broker::RabbitMq { exchange, .. } => ("rabbitmq", &exchange.name),
         Broker::PubSub { topic, .. } => ("gcp_pubsub", topic),

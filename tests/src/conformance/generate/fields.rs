@@ -4,7 +4,9 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+
+use crate::conformance::merge::merge;
 
 /// Returns fields that a merge patch removes.
 pub(super) fn nulls() -> impl Strategy<Value = Value> {
@@ -116,16 +118,4 @@ fn only(mut object: Value) -> Value {
         fields.retain(|_, value| !value.is_null());
     }
     object
-}
-
-/// Adds fields to an object; where both are objects, recursively.
-pub(in crate::conformance) fn merge(into: &mut Value, from: Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key).or_insert_with(|| Value::Object(Map::new())), value);
-            }
-        }
-        (into, from) => *into = from,
-    }
 }

@@ -7,8 +7,9 @@ use proptest::sample::select;
 use proptest::{bool, option};
 use serde_json::{Value, json};
 
-use super::Kind;
-use super::fields::{self, merge};
+use super::fields;
+use super::kind::Kind;
+use crate::conformance::merge::merge;
 use crate::conformance::scenario::{APPLY, JSON_PATCH, MERGE, METADATA_LIST, STRATEGIC, Step, TABLE};
 
 /// Returns a request about one of two objects. A deletion is followed by a request that waits for the garbage collector.

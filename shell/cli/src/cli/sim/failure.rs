@@ -8,10 +8,10 @@ use lockstep_sim::{Plan, Run, Search, Simulation, Timeline, Violation, record, s
 use lockstep_subjects as subjects;
 use serde::Serialize;
 
-use super::super::count;
 use super::files;
 use super::input::PlanFile;
 use super::progress;
+use crate::cli::count::count;
 use crate::cli::quoted::quoted;
 
 /// The report on a failure.

@@ -12,7 +12,8 @@ use lockstep_subjects as subjects;
 use lockstep_subjects::bugs;
 use serde_json::Value;
 
-use super::planted;
+/// Selects all planted bugs.
+pub(super) const ALL_BUGS: &str = "all";
 
 /// A range of seeds.
 pub(super) type Seeds = Range<u64>;
@@ -69,7 +70,7 @@ pub(super) fn subject(name: &str) -> anyhow::Result<&'static dyn SystemUnderTest
 
 /// Returns the names of all planted bugs, and the one for all of them.
 pub(super) fn bugs() -> Vec<&'static str> {
-    bugs::all().into_iter().map(|bug| bug.name).chain([planted::ALL]).collect()
+    bugs::all().into_iter().map(|bug| bug.name).chain([ALL_BUGS]).collect()
 }
 
 /// Reads a plan that the simulator can run. Clap adds the name of the file to an error.

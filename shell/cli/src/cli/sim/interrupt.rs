@@ -4,8 +4,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::INTERRUPTED;
 use crate::cli::signal::Signals;
+
+/// The exit code of a program that Ctrl-C has ended.
+pub(super) const INTERRUPTED: u8 = 130;
 
 /// Whether the user has requested the end of the search.
 pub(super) struct Stop(Arc<AtomicBool>);

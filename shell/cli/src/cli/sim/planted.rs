@@ -9,11 +9,10 @@ use lockstep_sim::{Search, Simulation};
 use lockstep_subjects::bugs;
 use serde::Serialize;
 
+use super::args::Args;
+use super::input::ALL_BUGS;
 use super::interrupt::Stop;
-use super::{Args, input, progress};
-
-/// Selects all bugs.
-pub(super) const ALL: &str = "all";
+use super::{input, progress};
 
 /// The report on the search for planted bugs.
 #[derive(Debug, Serialize)]
@@ -41,7 +40,7 @@ struct Row {
 
 /// Searches for the bugs with that name.
 pub(super) fn search(args: &Args, name: &str, stop: &Stop) -> anyhow::Result<Table> {
-    let chosen = |bug: &&'static Bug| (name == ALL || name == bug.name) && args.chose(bug.controller);
+    let chosen = |bug: &&'static Bug| (name == ALL_BUGS || name == bug.name) && args.chose(bug.controller);
     let began = Instant::now();
     let rows = bugs::all().into_iter().filter(chosen).map(|bug| find(args, bug, stop));
     let rows = rows.take_while(|_| !stop.is_asked_for());

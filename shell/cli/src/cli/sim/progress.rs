@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use lockstep_sim::Search;
 
-use super::super::count;
 use super::interrupt::Stop;
+use crate::cli::count::count;
 
 /// The interval between progress lines without a terminal. A short search prints none.
 const PERIOD: Duration = Duration::from_secs(10);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use lockstep_sim::{Summary, combine};
 use serde::Serialize;
 
-use super::super::count;
 use super::failure::Failure;
+use crate::cli::count::count;
 
 /// The maximum number of seeds with a repeated failure that the text names.
 const NAMED: usize = 10;

@@ -14,7 +14,7 @@ use lapin::uri::AMQPUri;
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind, Result};
 use lockstep_engine::broker::ExchangeType;
 
-use crate::publish::connection::answers::CONNECT_TIMEOUT;
+use crate::publish::answers::CONNECT_TIMEOUT;
 
 /// The name of this client in the broker's list of connections.
 const CONNECTION_NAME: &str = "lockstep-sentinel";

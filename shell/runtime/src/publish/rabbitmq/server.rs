@@ -7,7 +7,7 @@ use lockstep_engine::action::{Class, Failure};
 use lockstep_engine::broker::{ExchangeType, SecretString};
 
 use crate::failure;
-use crate::publish::connection::answers::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
+use crate::publish::answers::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 
 /// The interval of heartbeats in each direction, in seconds. A peer that was silent for twice as long counts as dead.
 const HEARTBEAT: Heartbeat = 10;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 /// The importance of a line, which determines its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli::dev) enum Tone {
+pub(super) enum Tone {
     Plain,
     Good,
     Bad,
@@ -14,7 +14,7 @@ pub(in crate::cli::dev) enum Tone {
 
 /// An event: its object, its description and its time.
 #[derive(Debug, Clone)]
-pub(in crate::cli::dev) struct Line {
+pub(super) struct Line {
     at: Timestamp,
     kind: String,
     name: String,

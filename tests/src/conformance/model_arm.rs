@@ -5,8 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use lockstep_apiserver::server::{Actors, ApiServer, Options, Response, WatchId};
 use serde_json::{Value, json};
 
-use super::{Answer, Arm, body, head, request};
-use crate::conformance::scenario::{Step, Variables};
+use super::answer::{Answer, body};
+use super::arm::{Arm, request};
+use super::scenario::{Step, Variables};
 
 /// How many seconds of virtual time to wait for the condition of a step.
 const PATIENCE_SECONDS: u32 = 60;
@@ -34,11 +35,11 @@ impl ModelArm {
         match self.server.handle(&request, self.now) {
             Response::Complete(response) => {
                 let (parts, bytes) = response.into_parts();
-                Ok(head(&parts, body(&bytes)))
+                Ok(Answer::new(&parts, body(&bytes)))
             }
             Response::Watch(response, id) => {
                 let events = self.events(id, step)?;
-                Ok(head(&response.into_parts().0, events))
+                Ok(Answer::new(&response.into_parts().0, events))
             }
         }
     }

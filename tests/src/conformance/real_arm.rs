@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-use super::{Answer, Arm, body, head, request};
-use crate::conformance::scenario::{Step, Variables};
+use super::answer::{Answer, body};
+use super::arm::{Arm, request};
+use super::scenario::{Step, Variables};
 use crate::control_plane::ControlPlane;
 
 /// How long to wait for asynchronous results: events of a watch, and the conditions of a step.
@@ -56,7 +57,7 @@ impl RealArm {
             Some(_) if parts.status.is_success() => events(stream, step).await?,
             _ => body(&stream.collect_bytes().await?),
         };
-        Ok(head(&parts, body))
+        Ok(Answer::new(&parts, body))
     }
 }
 

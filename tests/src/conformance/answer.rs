@@ -1,0 +1,36 @@
+//! The answer of a server to a request.
+
+use serde_json::Value;
+
+/// The answer of a server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The status code.
+    pub code: u16,
+    /// The media type without parameters.
+    pub media_type: String,
+    /// The texts of the `Warning` headers.
+    pub warnings: Vec<String>,
+    /// The body: JSON, an array of events if the request was a watch, or else a string.
+    pub body: Value,
+}
+
+impl Answer {
+    /// Reads an answer with this body.
+    pub(super) fn new(response: &http::response::Parts, body: Value) -> Self {
+        let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let media_type = response.headers.get(http::header::CONTENT_TYPE).map(text).unwrap_or_default();
+        Self {
+            code: response.status.as_u16(),
+            media_type: media_type.split(';').next().unwrap_or_default().to_owned(),
+            warnings: response.headers.get_all(http::header::WARNING).iter().map(text).collect(),
+            body,
+        }
+    }
+}
+
+/// Reads a body.
+pub(super) fn body(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes)
+        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(bytes).into_owned()))
+}
