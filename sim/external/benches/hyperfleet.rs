@@ -1,4 +1,4 @@
-//! What a page of the HyperFleet model costs: `cargo bench -p lockstep-sim --bench hyperfleet`.
+//! What a page of the HyperFleet model costs: `cargo bench -p lockstep-external --bench hyperfleet`.
 
 use std::io::Write as _;
 use std::sync::Arc;

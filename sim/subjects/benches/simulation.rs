@@ -1,4 +1,4 @@
-//! How fast the simulator searches: `cargo bench -p lockstep-sim --bench simulation`.
+//! How fast the simulator searches: `cargo bench -p lockstep-subjects --bench simulation`.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
