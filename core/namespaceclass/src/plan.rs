@@ -31,7 +31,7 @@ pub struct Apply {
     pub version: Option<String>,
     /// Whether it repairs a resource that the status lists as applied already. The results of other entries do not affect
     /// this.
-    pub drift_backoff: bool,
+    pub repairs: bool,
     /// Whether the object existed before the binding applied it.
     pub adopted: bool,
 }
@@ -187,15 +187,15 @@ impl Work {
         version: Option<String>,
         adopted: bool,
     ) -> Apply {
-        let drift_backoff = self.binding.has_applied(&self.resolved)
+        let repairs = self.binding.has_applied(&self.resolved)
             && self.binding.status.applied_resources.contains(&entry.applied());
-        Apply { entry: Arc::clone(entry), uid, version, drift_backoff, adopted }
+        Apply { entry: Arc::clone(entry), uid, version, repairs, adopted }
     }
 
     /// Postpones the repairs whose backoff has not passed yet.
     pub fn postpone(&mut self, drift_backoff: &DriftBackoff, now: Monotonic) {
         for apply in std::mem::take(&mut self.applies) {
-            match drift_backoff.wait(&apply.entry, now).filter(|_| apply.drift_backoff) {
+            match drift_backoff.wait(&apply.entry, now).filter(|_| apply.repairs) {
                 Some(wait) => {
                     self.is_applied(&apply.entry, apply.adopted);
                     self.recheck_within(wait);

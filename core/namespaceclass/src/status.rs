@@ -51,8 +51,8 @@ pub(super) fn before_writing(work: &Work, now: Now) -> (NamespaceClassBindingSta
     // A further attempt at the same goal changes no condition until it has ended. The repair of applied resources changes
     // none either.
     let is_told = wanted.conditions.iter().any(|c| c.type_ == READY && c.status == Status::False.as_str());
-    let drift_backoff = wanted.pending_resources == binding.status.pending_resources;
-    if binding.has_applied(resolved) && (is_told || drift_backoff) {
+    let only_repairs = wanted.pending_resources == binding.status.pending_resources;
+    if binding.has_applied(resolved) && (is_told || only_repairs) {
         return (wanted, None);
     }
     let message = format!("bringing the namespace to {}", class_title(&binding.class, resolved));

@@ -332,10 +332,10 @@ impl Controller {
                     self.store.absorb_applied(&entry.kind, &object);
                     if apply.uid.is_none() && drift::has_other_writers(&object) {
                         let uid = Some(metadata(&object, "uid").to_owned());
-                        taken.push(Apply { entry, uid, version: None, drift_backoff: false, adopted: true });
+                        taken.push(Apply { entry, uid, version: None, repairs: false, adopted: true });
                         continue;
                     }
-                    repaired.extend(apply.drift_backoff.then_some(entry));
+                    repaired.extend(apply.repairs.then_some(entry));
                 }
                 Ok(_) => {}
                 Err(failure) => {
