@@ -117,8 +117,11 @@ impl Sentinel {
         self.malformed = cycle.malformed;
         let tally = cycle.tally;
         self.find(finding, now, step);
+        // Source: "Main Reconciler", step 2: the log names the shard.
+        let selector = &cycle.loaded.config.selector;
+        let shard = if selector.is_empty() { String::new() } else { format!(" of shard {selector}") };
         let message = format!(
-            "cycle {} took {} ms: {} resources, {} published, {} skipped (ready), {} skipped (not ready), {} given up, {} malformed",
+            "cycle {}{shard} took {} ms: {} resources, {} published, {} skipped (ready), {} skipped (not ready), {} given up, {} malformed",
             cycle.number,
             took.as_millis(),
             tally.resources,
