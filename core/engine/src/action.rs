@@ -360,3 +360,28 @@ impl fmt::Display for Class {
         f.write_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_object_is_no_failure_of_a_read() {
+        let object = Arc::new(json!({ "kind": "Secret" }));
+        let read = || Ok(Success::Object(Arc::clone(&object)));
+        assert_eq!(read().found(), Ok(Some(Arc::clone(&object))));
+        assert_eq!(read().object(), Ok(object.clone()));
+        let failed = |class| Outcome::Err(Failure::new(class, "no"));
+        assert_eq!(failed(Class::NotFound).found(), Ok(None));
+        assert!(failed(Class::NotFound).object().is_err());
+        assert!(failed(Class::Forbidden).found().is_err());
+    }
+
+    #[test]
+    #[should_panic = "an action on one object was answered with Done"]
+    fn an_impossible_answer_is_rejected_loudly() {
+        let _ = Outcome::Ok(Success::Done).object();
+    }
+}

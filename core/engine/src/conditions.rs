@@ -176,4 +176,18 @@ mod tests {
             prop_assert!(cut(text, max).len() <= max);
         }
     }
+
+    #[test]
+    fn a_patch_sets_one_condition_of_one_version_and_only_if_it_changes() {
+        let now =
+            Now { wall: Wall::from_timestamp(jiff::Timestamp::UNIX_EPOCH), monotonic: Monotonic::START };
+        let finding = || Finding::valid("Ready", "Written", "it is there");
+        let mut object = json!({ "metadata": { "uid": "u", "resourceVersion": "7", "generation": 3 } });
+        let wanted = patch(&object, finding(), now).expect("the condition is new");
+        assert_eq!(wanted["metadata"], json!({ "uid": "u", "resourceVersion": "7" }));
+        assert_eq!(wanted["status"]["conditions"][0]["observedGeneration"], 3);
+        object["status"] = wanted["status"].clone();
+        assert_eq!(patch(&object, finding(), now), None);
+        assert!(patch(&object, Finding::broken("Ready", "Gone", "it is not there"), now).is_some());
+    }
 }

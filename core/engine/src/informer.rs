@@ -92,3 +92,56 @@ impl<K: Ord + Clone> Informer<K> {
         self.objects.vanish(&key, resource_version(object)).then_some(key)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::object::Name;
+
+    fn object(name: &str, version: u64) -> Arc<Value> {
+        Arc::new(
+            json!({ "metadata": { "namespace": "a", "name": name, "resourceVersion": version.to_string() } }),
+        )
+    }
+
+    /// An informer of objects that do not begin with "x".
+    fn informer() -> Informer<Name> {
+        let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+        Informer::new(kind, Scope::default(), |object| {
+            Some(Name::of(object)).filter(|name| !name.name.starts_with('x'))
+        })
+    }
+
+    #[test]
+    fn new_versions_and_missing_objects_enqueue_their_keys() {
+        let mut informer = informer();
+        let [one, two] = ["one", "two"].map(|name| Name::new("a", name));
+        informer.list_started();
+        assert_eq!(informer.applied(&object("one", 1)), Some(one.clone()));
+        assert_eq!(informer.applied(&object("two", 2)), Some(two.clone()));
+        assert_eq!(informer.applied(&object("x", 3)), None);
+        assert!(!informer.is_synced());
+        assert_eq!(informer.list_completed(), []);
+        assert!(informer.is_synced());
+        assert_eq!(informer.applied(&object("one", 1)), None);
+        assert_eq!(informer.deleted(&object("two", 4)), Some(two));
+        assert_eq!(informer.deleted(&object("two", 4)), None);
+        informer.list_started();
+        assert_eq!(informer.list_completed(), [one]);
+        assert_eq!(informer.keys().count(), 0);
+    }
+
+    #[test]
+    fn an_answer_is_seen_before_the_watch_and_enqueues_nothing() {
+        let mut informer = informer();
+        let one = Name::new("a", "one");
+        informer.applied(&object("one", 1));
+        informer.absorb(&object("one", 5));
+        assert_eq!(informer.get(&one).map(|object| resource_version(object)), Some(5));
+        assert_eq!(informer.applied(&object("one", 5)), None);
+        assert_eq!(informer.applied(&object("one", 4)), None);
+        assert_eq!(informer.get(&one).map(|object| resource_version(object)), Some(5));
+    }
+}
