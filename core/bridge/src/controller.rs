@@ -24,8 +24,7 @@ pub(super) const RECONCILER: &str = "bridge";
 /// The decisions of the Bridge.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Controller {
-    /// The cached state of the cluster. Recordings contain it as `world`.
-    #[serde(rename = "world")]
+    /// The cached state of the cluster.
     pub(super) store: Store,
     /// Requests, notes, and the keys to enqueue.
     pub(super) outbox: Outbox<Name>,

@@ -9,8 +9,7 @@ use crate::store::Store;
 /// The decisions of the controller, and the state that they depend on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Controller {
-    /// What watches and answers have shown. Recordings contain it as `world`.
-    #[serde(rename = "world")]
+    /// What watches and answers have shown.
     pub(crate) store: Store,
     pub(crate) outbox: Outbox<Key>,
 }

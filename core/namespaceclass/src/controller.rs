@@ -43,8 +43,7 @@ pub enum Key {
 /// The state of the operator, on which its decisions depend, and its output.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Controller {
-    /// The cached state. Checkpoints of recordings name it `world`.
-    #[serde(rename = "world")]
+    /// The cached state.
     pub(super) store: Store,
     pub(super) outbox: Outbox<Key>,
 }

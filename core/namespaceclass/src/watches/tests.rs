@@ -44,7 +44,7 @@ fn nothing_is_remembered_of_a_namespace_that_a_new_list_shows_to_be_gone() {
             let _step = operator.step(event, now());
         }
         let state = operator.checkpoint()().expect("JSON");
-        state["controller"]["world"]["reported_events"].as_object().map(serde_json::Map::len)
+        state["controller"]["store"]["reported_events"].as_object().map(serde_json::Map::len)
     };
     take(vec![Event::Started, Event::LeadershipChanged { leading: true }]);
     take(list(&names::class(), Vec::new()));
