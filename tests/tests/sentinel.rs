@@ -195,7 +195,7 @@ async fn at_the_end_nothing_new_begins_and_what_is_in_flight_counts() -> anyhow:
     let settings = Settings {
         namespace: world.namespace.clone(),
         config: "shard".to_owned(),
-        tells_decisions: false,
+        logs_decisions: false,
         traces: true,
         seed: 1,
     };

@@ -83,7 +83,7 @@ async fn metrics_and_status_of_two_cycles() -> anyhow::Result<()> {
     let settings = Settings {
         namespace: world.namespace.clone(),
         config: "shard".to_owned(),
-        tells_decisions: false,
+        logs_decisions: false,
         traces: false,
         seed: 1,
     };

@@ -153,7 +153,7 @@ impl<'a> BridgeSnapshot<'a> {
 
     /// Returns whether the bridge had a HostedCluster when HostedClusters could last be watched, and they can't be watched
     /// now.
-    pub fn is_out_of_sight(&self) -> bool {
+    pub fn has_unwatchable_cluster(&self) -> bool {
         self.bridge.status.hosted_cluster_ref.is_some()
             && matches!(self.hosted_cluster(), OwnedObject::Unknown(_))
     }

@@ -101,7 +101,7 @@ pub fn unreadable<T>(
     let message = format!("the spec can't be read ({problem}); write it anew as the definition demands");
     let findings = [
         dpucluster::validate(bridge, lookup),
-        prerequisites::finding(&[Unmet::mend(message.clone())], None),
+        prerequisites::finding(&[Unmet::user_action(message.clone())], None),
         Finding {
             condition: condition::READY,
             status: Status::False,

@@ -125,9 +125,9 @@ impl Store {
         let watched = self.watched.get_mut(&source).filter(|watched| watched.refused.is_none())?;
         let name = Name::of(object);
         let before = watched.cache.get(&name).map(|seen| Arc::clone(&seen.object));
-        let is_told = before.as_deref() == Some(&trimmed);
+        let is_unchanged = before.as_deref() == Some(&trimmed);
         let is_newer = watched.cache.absorb(name, Seen::new(trimmed, resource_version(object)));
-        (is_newer && !is_told).then_some(before)
+        (is_newer && !is_unchanged).then_some(before)
     }
 
     /// Records that a watch failed. A kind that can't be listed at all is reported, and not waited for. Returns whether this

@@ -82,8 +82,8 @@ impl Control for Controller {
         let Some(source) = Source::of(kind) else {
             let bridge = Bridge::read(object);
             let before = self.store.bridges.get(&name).cloned();
-            let is_told = before.as_ref().is_some_and(|before| before.is_same(&bridge));
-            if self.store.bridges.observe(name.clone(), bridge) && !is_told {
+            let is_unchanged = before.as_ref().is_some_and(|before| before.is_same(&bridge));
+            if self.store.bridges.observe(name.clone(), bridge) && !is_unchanged {
                 self.wake_rivals(before.as_ref());
                 self.wake_rivals(self.store.bridges.get(&name).cloned().as_ref());
                 self.outbox.woken.push(name);
@@ -95,8 +95,9 @@ impl Control for Controller {
         };
         let watched = self.store.watched.entry(source).or_default();
         let before = watched.cache.get(&name).map(|seen| Arc::clone(&seen.object));
-        let is_told = before.as_deref() == Some(&trimmed);
-        if watched.cache.observe(name.clone(), Seen::new(trimmed, resource_version(object))) && !is_told {
+        let is_unchanged = before.as_deref() == Some(&trimmed);
+        if watched.cache.observe(name.clone(), Seen::new(trimmed, resource_version(object))) && !is_unchanged
+        {
             self.wake(source, &name, before.as_deref(), Some(object));
         }
     }

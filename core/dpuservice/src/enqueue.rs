@@ -22,7 +22,7 @@ impl Controller {
     pub(crate) fn application_changed(&mut self, before: Option<&App>, app: &App) {
         let has_moved = before.is_some_and(|before| before.server() != app.server());
         let is_leaving = !self.store.is_wanted() || self.store.stays(&app.cluster).is_none();
-        if is_leaving || has_moved || self.store.is_stray(app) {
+        if is_leaving || has_moved || self.store.is_on_stale_server(app) {
             self.outbox.woken.extend([Key::Cluster(app.cluster.clone()), Key::Project]);
         }
         // It may have been changed to belong to another service.
@@ -54,13 +54,13 @@ impl Controller {
     pub(crate) fn wake_leaving_clusters(&mut self) {
         let is_wanted = self.store.is_wanted();
         let leaving =
-            self.store.told_clusters().filter(|name| !is_wanted || self.store.stays(name).is_none());
+            self.store.registered_clusters().filter(|name| !is_wanted || self.store.stays(name).is_none());
         let leaving: Vec<Key> = leaving.cloned().map(Key::Cluster).collect();
         self.outbox.woken.extend(leaving);
     }
 
     /// Records why a shared object can't be removed, or that it can.
-    pub(crate) fn tell_leaving(&mut self, name: &Name, failure: Option<&str>) {
+    pub(crate) fn set_removal_failure(&mut self, name: &Name, failure: Option<&str>) {
         let before = match failure {
             Some(failure) => self.store.irremovable.insert(name.clone(), failure.to_owned()),
             None => self.store.irremovable.remove(name),
@@ -73,7 +73,8 @@ impl Controller {
 
     /// Enqueues all shared objects.
     pub(crate) fn wake_shared(&mut self) {
-        let clusters = self.store.clusters.iter().map(|(name, _)| name).chain(self.store.told_clusters());
+        let clusters =
+            self.store.clusters.iter().map(|(name, _)| name).chain(self.store.registered_clusters());
         let clusters: Vec<Key> = clusters.cloned().map(Key::Cluster).collect();
         self.outbox.woken.extend(clusters);
         self.outbox.woken.push(Key::Project);
@@ -82,9 +83,9 @@ impl Controller {
     /// Enqueues the keys that depend on a changed Secret: services depend on the server in it, and other clusters may wait
     /// for that server.
     pub(crate) fn secret_changed(&mut self, before: Option<&Secret>, secret: &Secret) {
-        let told = |secret: &Secret| (secret.cluster.clone(), secret.server.clone(), secret.deleting);
+        let relevant = |secret: &Secret| (secret.cluster.clone(), secret.server.clone(), secret.deleting);
         let is_argos = secret.cluster.is_some() || before.is_some_and(|before| before.cluster.is_some());
-        if is_argos && before.map(told) != Some(told(secret)) {
+        if is_argos && before.map(relevant) != Some(relevant(secret)) {
             self.wake_services();
         }
         if let Some(Secret { cluster: Some(cluster), server, .. }) = before

@@ -66,7 +66,7 @@ pub mod reason {
     /// Something failed that is retried, or that people have to fix.
     pub const ERROR: &str = "Error";
     /// An object has to be deleted first.
-    pub const AWAITING_DELETION: &str = "AwaitingDeletion";
+    pub const DELETION_PENDING: &str = "AwaitingDeletion";
     /// There is no DPUCluster.
     pub const NO_DPU_CLUSTERS: &str = "NoDPUClusters";
     /// DPUClusters are not ready.

@@ -68,12 +68,12 @@ pub(crate) const TRAITS: Traits = Traits {
         Form { key: "kubeconfig", stand_in: kubeconfig::stand_in },
         // Argo CD's Secrets, which are made from these.
         Form { key: "config", stand_in: kubeconfig::config_stand_in },
-        Form { key: "name", stand_in: told },
-        Form { key: "server", stand_in: told },
+        Form { key: "name", stand_in: keep_text },
+        Form { key: "server", stand_in: keep_text },
     ],
 };
 
 /// The names and addresses of clusters are not secret: Applications contain them too.
-fn told(text: &[u8], hide: Hide<'_>) -> String {
+fn keep_text(text: &[u8], hide: Hide<'_>) -> String {
     String::from_utf8(text.to_vec()).unwrap_or_else(|_| hide(text))
 }

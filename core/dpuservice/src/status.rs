@@ -117,7 +117,7 @@ fn apps<'a>(store: &'a Store, key: &Name) -> BTreeMap<&'a Name, Option<&'a App>>
 fn summary(findings: &[Finding]) -> Finding {
     // A deleted project is effective until Argo CD removes its finalizer. Then it is re-created.
     let is_harmless = |finding: &Finding| {
-        finding.condition == condition::APP_PROJECT_RECONCILED && finding.reason == reason::AWAITING_DELETION
+        finding.condition == condition::APP_PROJECT_RECONCILED && finding.reason == reason::DELETION_PENDING
     };
     let unmet = findings.iter().filter(|finding| finding.status != Status::True && !is_harmless(finding));
     // Argo CD's own report is the most useful one if Argo CD can reach the cluster.
@@ -125,7 +125,7 @@ fn summary(findings: &[Finding]) -> Finding {
         reason::CONFLICT | reason::ERROR => 0,
         reason::FAILURE => 1,
         reason::NO_DPU_CLUSTERS | reason::NOT_READY => 2,
-        reason::AWAITING_DELETION => 3,
+        reason::DELETION_PENDING => 3,
         _ => 4,
     });
     let (status, reason, message) = match worst {

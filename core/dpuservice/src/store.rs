@@ -56,8 +56,8 @@ pub struct Store {
     #[serde(with = "pairs")]
     pub irremovable: BTreeMap<Name, String>,
     /// When the status of a service was last written.
-    #[serde(with = "pairs")]
-    pub told: BTreeMap<Name, Monotonic>,
+    #[serde(rename = "told", with = "pairs")]
+    pub status_written_at: BTreeMap<Name, Monotonic>,
     /// Syncs that delay a change, by service.
     #[serde(with = "pairs")]
     pub held_up: BTreeMap<Name, Vec<HeldUp>>,
@@ -96,12 +96,12 @@ impl Store {
     }
 
     /// Returns the clusters that have a Secret for Argo CD.
-    pub fn told_clusters(&self) -> impl Iterator<Item = &Name> {
+    pub fn registered_clusters(&self) -> impl Iterator<Item = &Name> {
         self.secrets.keys_by(&SecretIndex::Any).filter_map(|name| self.secrets.get(name)?.cluster.as_ref())
     }
 
     /// Returns the servers in Secrets for Argo CD.
-    pub fn told_servers(&self) -> impl Iterator<Item = &str> {
+    pub fn registered_servers(&self) -> impl Iterator<Item = &str> {
         let names = self.secrets.keys_by(&SecretIndex::Any);
         names.filter_map(|name| self.secrets.get(name)?.server.as_deref())
     }
@@ -116,7 +116,7 @@ impl Store {
     /// to Argo CD.
     pub fn holds_shared(&self) -> bool {
         let is_kept = |project: &Project| project.is_ours && !project.deleting;
-        self.told_clusters().next().is_some() || self.project().is_some_and(is_kept)
+        self.registered_clusters().next().is_some() || self.project().is_some_and(is_kept)
     }
 
     /// Returns the terminating Applications that name a server which is no longer their cluster's.
@@ -126,11 +126,11 @@ impl Store {
     ) -> impl Iterator<Item = (&'a Name, &'a App)> + use<'a> {
         let apps = self.applications.keys_by(among);
         let apps = apps.filter_map(|name| Some((name, self.applications.get(name)?)));
-        apps.filter(|(_, app)| self.is_stray(app))
+        apps.filter(|(_, app)| self.is_on_stale_server(app))
     }
 
     /// Returns whether an Application is one of these.
-    pub fn is_stray(&self, app: &App) -> bool {
+    pub fn is_on_stale_server(&self, app: &App) -> bool {
         let is_elsewhere = |server| app.server() != Some(server);
         app.deleting
             && self.clusters.get(&app.cluster).is_some()

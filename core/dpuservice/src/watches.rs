@@ -47,7 +47,7 @@ impl Control for Controller {
 
     fn keys(&self) -> Vec<Key> {
         let store = &self.store;
-        let clusters = store.clusters.iter().map(|(name, _)| name).chain(store.told_clusters());
+        let clusters = store.clusters.iter().map(|(name, _)| name).chain(store.registered_clusters());
         let clusters = clusters.map(|name| Key::Cluster(name.clone()));
         let services = store.services.iter().map(|(name, _)| name.clone());
         let orphans = store.applications.iter().map(|(_, app)| &app.service);
@@ -119,17 +119,19 @@ impl Control for Controller {
         match Source::of(kind) {
             Some(Source::Services) => {
                 let service = Service::read(object);
-                let is_told = self.store.services.get(&name).is_some_and(|before| before.is_same(&service));
+                let is_unchanged =
+                    self.store.services.get(&name).is_some_and(|before| before.is_same(&service));
                 let was_wanted = self.store.is_wanted();
-                if self.store.services.observe(name.clone(), service) && !is_told {
+                if self.store.services.observe(name.clone(), service) && !is_unchanged {
                     self.outbox.woken.push(Key::Service(name));
                     self.service_changed(was_wanted);
                 }
             }
             Some(Source::Clusters) => {
                 let cluster = Cluster::read(object);
-                let is_told = self.store.clusters.get(&name).is_some_and(|before| before.is_same(&cluster));
-                if self.store.clusters.observe(name.clone(), cluster) && !is_told {
+                let is_unchanged =
+                    self.store.clusters.get(&name).is_some_and(|before| before.is_same(&cluster));
+                if self.store.clusters.observe(name.clone(), cluster) && !is_unchanged {
                     self.cluster_changed(&name);
                 }
             }
@@ -145,8 +147,9 @@ impl Control for Controller {
             }
             Some(Source::Projects) => {
                 let project = Project::read(object);
-                let is_told = self.store.projects.get(&name).is_some_and(|before| before.is_same(&project));
-                if self.store.projects.observe(name, project) && !is_told {
+                let is_unchanged =
+                    self.store.projects.get(&name).is_some_and(|before| before.is_same(&project));
+                if self.store.projects.observe(name, project) && !is_unchanged {
                     self.project_changed();
                 }
             }
@@ -168,7 +171,7 @@ impl Control for Controller {
         match Source::of(kind) {
             Some(Source::Services) => {
                 let was_wanted = self.store.is_wanted();
-                self.store.told.remove(&name);
+                self.store.status_written_at.remove(&name);
                 if self.store.services.vanish(&name, version) {
                     // It may have orphans.
                     self.outbox.woken.push(Key::Service(name));
@@ -176,8 +179,8 @@ impl Control for Controller {
                 }
             }
             Some(Source::Clusters) => {
-                let is_news = self.store.clusters.vanish(&name, version);
-                if is_news {
+                let has_changed = self.store.clusters.vanish(&name, version);
+                if has_changed {
                     self.cluster_changed(&name);
                 }
             }
@@ -190,8 +193,8 @@ impl Control for Controller {
                 }
             }
             Some(Source::Projects) => {
-                let is_news = self.store.projects.vanish(&name, version);
-                if is_news {
+                let has_changed = self.store.projects.vanish(&name, version);
+                if has_changed {
                     self.project_changed();
                 }
             }
@@ -238,9 +241,9 @@ impl Controller {
 
     /// Enqueues the clusters that depend on a Secret.
     fn wake_readers(&mut self, secret: &Name) {
-        let told = self.store.secrets.get(secret).and_then(|secret| secret.cluster.clone());
+        let registered = self.store.secrets.get(secret).and_then(|secret| secret.cluster.clone());
         let read = self.store.clusters.keys_by(&ClusterIndex::Kubeconfig(secret.clone())).cloned();
-        self.outbox.woken.extend(told.into_iter().chain(read).map(Key::Cluster));
+        self.outbox.woken.extend(registered.into_iter().chain(read).map(Key::Cluster));
     }
 
     /// Enqueues the keys that depend on a deleted Secret: its cluster, and the services, which need it or waited for its
@@ -261,8 +264,8 @@ impl Controller {
         if let Some(before) = before.as_ref().filter(|before| before.uid == app.uid) {
             app.report.remember(&before.report);
         }
-        let is_told = before.as_ref().is_some_and(|before| before.is_same(&app));
-        if self.store.applications.observe(name, app.clone()) && !is_told {
+        let is_unchanged = before.as_ref().is_some_and(|before| before.is_same(&app));
+        if self.store.applications.observe(name, app.clone()) && !is_unchanged {
             self.outbox.woken.push(Key::Service(app.service.clone()));
             self.application_changed(before.as_ref(), &app);
         }

@@ -219,9 +219,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Clone, PartialEq)]
-    struct Thing(u64, &'static str);
+    struct Item(u64, &'static str);
 
-    impl Cached for Thing {
+    impl Cached for Item {
         type Index = &'static str;
 
         fn resource_version(&self) -> u64 {
@@ -233,7 +233,7 @@ mod tests {
         }
     }
 
-    fn synced() -> Cache<u8, Thing> {
+    fn synced() -> Cache<u8, Item> {
         let mut cache = Cache::default();
         cache.start_list();
         cache.complete_list();
@@ -241,52 +241,52 @@ mod tests {
     }
 
     #[test]
-    fn a_relist_forgets_what_it_does_not_tell() {
+    fn a_relist_removes_what_it_does_not_contain() {
         let mut cache = synced();
-        cache.observe(1, Thing(1, "red"));
-        cache.observe(2, Thing(2, "red"));
+        cache.observe(1, Item(1, "red"));
+        cache.observe(2, Item(2, "red"));
         cache.start_list();
-        cache.observe(2, Thing(2, "red"));
-        assert_eq!(cache.complete_list(), [(1, Thing(1, "red"))]);
+        cache.observe(2, Item(2, "red"));
+        assert_eq!(cache.complete_list(), [(1, Item(1, "red"))]);
         assert_eq!(cache.keys_by(&"red").collect::<Vec<_>>(), [&2]);
     }
 
     #[test]
     fn an_older_list_does_not_undo_what_is_known() {
         let mut cache = synced();
-        cache.observe(1, Thing(5, "blue"));
+        cache.observe(1, Item(5, "blue"));
         cache.start_list();
-        assert!(!cache.observe(1, Thing(3, "red")));
+        assert!(!cache.observe(1, Item(3, "red")));
         cache.complete_list();
-        assert_eq!(cache.get(&1), Some(&Thing(5, "blue")));
+        assert_eq!(cache.get(&1), Some(&Item(5, "blue")));
     }
 
     #[test]
     fn what_was_removed_stays_so_though_the_watch_lags() {
         let mut cache = synced();
-        cache.observe(1, Thing(3, "red"));
+        cache.observe(1, Item(3, "red"));
         cache.removed(1, 5);
-        assert!(!cache.observe(1, Thing(5, "red")));
+        assert!(!cache.observe(1, Item(5, "red")));
         assert_eq!(cache.get(&1), None);
         assert!(!cache.vanish(&1, 6));
-        assert!(cache.observe(1, Thing(8, "blue")), "another object of that name");
+        assert!(cache.observe(1, Item(8, "blue")), "another object of that name");
     }
 
     #[test]
     fn of_what_the_watch_has_seen_go_nothing_is_remembered() {
         let mut cache = synced();
-        cache.observe(1, Thing(3, "red"));
+        cache.observe(1, Item(3, "red"));
         cache.vanish(&1, 4);
         cache.removed(1, 3);
         assert!(cache.removed.is_empty());
     }
 
     #[test]
-    fn what_was_removed_before_the_watch_told_of_it_stays_so() {
+    fn an_object_removed_before_the_watch_showed_it_stays_removed() {
         let mut cache = synced();
-        cache.observe(2, Thing(4, "red"));
+        cache.observe(2, Item(4, "red"));
         cache.removed(1, 5);
-        assert!(!cache.observe(1, Thing(5, "red")));
+        assert!(!cache.observe(1, Item(5, "red")));
         assert_eq!(cache.get(&1), None);
     }
 
@@ -301,45 +301,45 @@ mod tests {
             if !began {
                 cache.start_list();
             }
-            assert!(!cache.observe(1, Thing(5, "red")), "the list is older");
+            assert!(!cache.observe(1, Item(5, "red")), "the list is older");
             cache.complete_list();
             assert_eq!(cache.get(&1), None);
         }
     }
 
     #[test]
-    fn an_answer_is_known_before_the_watch_tells_it() {
+    fn an_answer_is_known_before_the_watch_shows_it() {
         let mut cache = synced();
-        cache.observe(1, Thing(5, "red"));
-        assert!(cache.absorb(1, Thing(7, "blue")));
-        assert!(!cache.observe(1, Thing(6, "red")), "the watch lags");
-        assert_eq!(cache.get(&1), Some(&Thing(7, "blue")));
+        cache.observe(1, Item(5, "red"));
+        assert!(cache.absorb(1, Item(7, "blue")));
+        assert!(!cache.observe(1, Item(6, "red")), "the watch lags");
+        assert_eq!(cache.get(&1), Some(&Item(7, "blue")));
     }
 
     #[test]
     fn a_late_answer_does_not_bring_back_the_dead() {
         let mut cache = synced();
-        cache.observe(1, Thing(5, "red"));
+        cache.observe(1, Item(5, "red"));
         assert!(cache.vanish(&1, 8));
-        assert!(!cache.absorb(1, Thing(7, "blue")));
+        assert!(!cache.absorb(1, Item(7, "blue")));
         assert_eq!(cache.get(&1), None);
     }
 
     #[test]
     fn what_has_left_the_selector_can_be_known_again() {
         let mut cache = synced();
-        cache.observe(1, Thing(5, "red"));
+        cache.observe(1, Item(5, "red"));
         assert!(cache.vanish(&1, 7), "it was changed, so that the watch shows it no more");
-        assert!(cache.absorb(1, Thing(7, "blue")));
-        assert_eq!(cache.get(&1), Some(&Thing(7, "blue")));
+        assert!(cache.absorb(1, Item(7, "blue")));
+        assert_eq!(cache.get(&1), Some(&Item(7, "blue")));
     }
 
     #[test]
     fn the_end_of_an_earlier_object_leaves_the_next_one_alone() {
         let mut cache = synced();
-        cache.absorb(1, Thing(9, "new"));
+        cache.absorb(1, Item(9, "new"));
         assert!(!cache.vanish(&1, 8));
-        assert_eq!(cache.get(&1), Some(&Thing(9, "new")));
+        assert_eq!(cache.get(&1), Some(&Item(9, "new")));
     }
 
     proptest! {
@@ -351,15 +351,15 @@ mod tests {
             let mut cache = Cache::default();
             for (operation, key, version, colour) in operations {
                 match operation {
-                    0 => { cache.observe(key, Thing(version, colours[colour])); }
+                    0 => { cache.observe(key, Item(version, colours[colour])); }
                     1 => { cache.vanish(&key, version); }
-                    2 => { cache.absorb(key, Thing(version, colours[colour])); }
+                    2 => { cache.absorb(key, Item(version, colours[colour])); }
                     3 => cache.start_list(),
                     _ => { cache.complete_list(); }
                 }
                 for colour in colours {
                     let scanned: Vec<&u8> =
-                        cache.iter().filter(|(_, thing)| thing.1 == colour).map(|(key, _)| key).collect();
+                        cache.iter().filter(|(_, item)| item.1 == colour).map(|(key, _)| key).collect();
                     prop_assert_eq!(cache.keys_by(&colour).collect::<Vec<_>>(), scanned);
                 }
             }

@@ -155,19 +155,22 @@ mod tests {
             let (mut before, mut moved) = (None, 0);
             for (generation, (status, reason, pause)) in (1..).zip(findings) {
                 second += pause;
-                let told = (STATUSES[status], REASONS[reason]);
-                if before.is_none_or(|(status, _)| status != told.0) {
+                let reported = (STATUSES[status], REASONS[reason]);
+                if before.is_none_or(|(status, _)| status != reported.0) {
                     moved = second;
                 }
-                let changed = set(&mut conditions, finding(told.0, told.1), generation, now(second));
-                prop_assert_eq!(changed.is_some(), before != Some(told));
+                let changed = set(&mut conditions, finding(reported.0, reported.1), generation, now(second));
+                prop_assert_eq!(changed.is_some(), before != Some(reported));
                 prop_assert_eq!(conditions.len(), 1);
                 let entry = &conditions[0];
                 prop_assert!(changed.is_none_or(|changed| changed == *entry));
                 prop_assert_eq!(entry.last_transition_time.0.as_second(), moved);
-                prop_assert_eq!((entry.status.as_str(), entry.reason.as_str()), (told.0.as_str(), told.1));
+                prop_assert_eq!(
+                    (entry.status.as_str(), entry.reason.as_str()),
+                    (reported.0.as_str(), reported.1)
+                );
                 prop_assert_eq!(entry.observed_generation, Some(generation));
-                before = Some(told);
+                before = Some(reported);
             }
         }
 

@@ -135,7 +135,7 @@ pub struct Driver<K, S> {
     #[serde(with = "pairs")]
     flights: BTreeMap<K, Flight<S>>,
     #[serde(with = "pairs")]
-    ledger: BTreeMap<ActionId, Awaited<K>>,
+    ledger: BTreeMap<ActionId, PendingAction<K>>,
     next_id: u64,
     random: Random,
     resync: Duration,
@@ -145,7 +145,7 @@ pub struct Driver<K, S> {
 
 /// The pass that waits for an answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Awaited<K> {
+struct PendingAction<K> {
     key: K,
     slot: usize,
     /// Whether it comes from the API server. The `Retry-After` of other servers is left to the pass itself: it must not delay the
@@ -210,13 +210,14 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
     where
         R: Reconcile<Key = K, Stage = S>,
     {
-        let Some(Awaited { key, slot, from_kubernetes }) = self.ledger.remove(&id) else { return };
+        let Some(PendingAction { key, slot, from_kubernetes }) = self.ledger.remove(&id) else { return };
         let Some(flight) = self.flights.get_mut(&key) else { return };
-        if let (Err(Failure { retry_after: Some(wish), .. }), true) = (&outcome, from_kubernetes) {
-            flight.pass.not_before = flight.pass.not_before.max(now.monotonic + (*wish).min(RETRY_AFTER_MAX));
+        if let (Err(Failure { retry_after: Some(retry_after), .. }), true) = (&outcome, from_kubernetes) {
+            flight.pass.not_before =
+                flight.pass.not_before.max(now.monotonic + (*retry_after).min(RETRY_AFTER_MAX));
         }
-        if let Some(awaited) = flight.outcomes.get_mut(slot) {
-            *awaited = Some(outcome);
+        if let Some(pending) = flight.outcomes.get_mut(slot) {
+            *pending = Some(outcome);
         }
         if flight.outcomes.iter().any(Option::is_none) {
             return;
@@ -295,7 +296,8 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
                     for (slot, action) in actions.into_iter().enumerate() {
                         let from_kubernetes = !matches!(action, Action::ResolveImage { .. });
                         let request = self.request(action);
-                        self.ledger.insert(request.id, Awaited { key: key.clone(), slot, from_kubernetes });
+                        self.ledger
+                            .insert(request.id, PendingAction { key: key.clone(), slot, from_kubernetes });
                         step.requests.push(request);
                     }
                     self.flights.insert(key.clone(), Flight { stage, outcomes, pass });
@@ -320,7 +322,7 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
     }
 
     fn settle(&mut self, key: &K, verdict: Verdict, pass: Pass, now: Now) -> ReconcileResult {
-        let wish = pass.not_before.since(now.monotonic);
+        let min_delay = pass.not_before.since(now.monotonic);
         match verdict {
             Verdict::Converged => {
                 self.backoffs.reset(key);
@@ -329,12 +331,12 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
             }
             Verdict::Requeue(after) => {
                 self.backoffs.reset(key);
-                let after = self.leave_alone(key, after, wish, now);
+                let after = self.leave_alone(key, after, min_delay, now);
                 ReconcileResult::Requeued { after }
             }
             Verdict::Retry { reason, backoff, within, user_error } => {
                 let backoff = self.backoffs.fail(key, backoff, &mut self.random);
-                let retry_after = self.leave_alone(key, backoff, wish, now);
+                let retry_after = self.leave_alone(key, backoff, min_delay, now);
                 if let Some(within) = within {
                     self.queue.add_at(key.clone(), now.monotonic + within);
                 }
@@ -345,10 +347,10 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
 
     /// Ends a pass that is to be repeated, and returns the delay. An event ends the delay early, but not a server's
     /// `Retry-After`.
-    fn leave_alone(&mut self, key: &K, delay: Duration, wish: Duration, now: Now) -> Duration {
-        let delay = delay.max(wish);
-        if !wish.is_zero() {
-            self.queue.hold(key.clone(), now.monotonic + wish);
+    fn leave_alone(&mut self, key: &K, delay: Duration, min_delay: Duration, now: Now) -> Duration {
+        let delay = delay.max(min_delay);
+        if !min_delay.is_zero() {
+            self.queue.hold(key.clone(), now.monotonic + min_delay);
         }
         self.queue.done(key);
         self.queue.add_at(key.clone(), now.monotonic + delay);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_told() {
+    fn invalid_names_are_reported() {
         let short = format!("quay.io/a@sha256:{}", "0".repeat(63));
         let capital = format!("quay.io/a@sha256:{}", "A".repeat(64));
         let long_tag = format!("quay.io/a:{}", "t".repeat(129));

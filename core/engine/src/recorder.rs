@@ -261,8 +261,8 @@ impl Series {
     /// Records that the write of a count failed. Returns whether it is not retried before the event happens again.
     fn failed(&mut self, failure: &Failure, count: u64, now: Monotonic) -> bool {
         self.failures += 1;
-        let wish = failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
-        self.not_before = now + RETRY_PAUSE.max(wish);
+        let retry_after = failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
+        self.not_before = now + RETRY_PAUSE.max(retry_after);
         let is_refused = match failure.class {
             // An earlier attempt, whose answer was lost, has created it. Its count is unknown, unless there was only one
             // occurrence.

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_tells_how_long_to_wait() {
+    fn retry_after_is_read_from_the_header() {
         let failure = from_answer(StatusCode::TOO_MANY_REQUESTS, Some("7"), b"Too many requests\n");
         assert_eq!(failure.class, Class::Throttled);
         assert_eq!(failure.retry_after, Some(Duration::from_secs(7)));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_tells_how_long_to_wait_where_the_header_is_missing() {
+    fn retry_after_is_read_from_the_status_without_a_header() {
         let body = br#"{"kind":"Status","message":"busy","reason":"ServerTimeout","code":500,"details":{"retryAfterSeconds":2}}"#;
         let failure = from_answer(StatusCode::INTERNAL_SERVER_ERROR, None, body);
         assert_eq!(failure.class, Class::Unknown);

@@ -50,9 +50,10 @@ pub(super) fn before_writing(work: &Work, now: Now) -> (NamespaceClassBindingSta
     wanted.pending_resources = work.pending_ahead().into_iter().collect();
     // A further attempt at the same goal changes no condition until it has ended. The repair of applied resources changes
     // none either.
-    let is_told = wanted.conditions.iter().any(|c| c.type_ == READY && c.status == Status::False.as_str());
+    let is_reported =
+        wanted.conditions.iter().any(|c| c.type_ == READY && c.status == Status::False.as_str());
     let only_repairs = wanted.pending_resources == binding.status.pending_resources;
-    if binding.has_applied(resolved) && (is_told || only_repairs) {
+    if binding.has_applied(resolved) && (is_reported || only_repairs) {
         return (wanted, None);
     }
     let message = format!("bringing the namespace to {}", class_title(&binding.class, resolved));
@@ -117,9 +118,11 @@ fn of_adopted(
         message: joined(adopted.iter()),
     };
     conditions::set(conditions, finding, binding.generation, now);
-    let news = joined(adopted.iter().filter(|one| !before.contains(*one)));
+    let newly_adopted = joined(adopted.iter().filter(|one| !before.contains(*one)));
     let condition = conditions.iter().find(|condition| condition.type_ == OBJECTS_ADOPTED);
-    condition.filter(|_| !news.is_empty()).map(|condition| Condition { message: news, ..condition.clone() })
+    condition
+        .filter(|_| !newly_adopted.is_empty())
+        .map(|condition| Condition { message: newly_adopted, ..condition.clone() })
 }
 
 fn joined<'a>(messages: impl Iterator<Item = &'a String>) -> String {

@@ -131,8 +131,8 @@ impl Store {
         let Some(resources) = self.resources.get_mut(kind) else { return false };
         let held = resources.cache.get(&key);
         resource.accepted = held.is_some_and(|held| held.accepted && held.has_fields_of(&resource));
-        let is_told = held.is_some_and(|held| held.is_same(&resource));
-        resources.cache.observe(key, resource) && !is_told
+        let is_unchanged = held.is_some_and(|held| held.is_same(&resource));
+        resources.cache.observe(key, resource) && !is_unchanged
     }
 
     /// Stores the answer to an apply of ours: the server accepted what we sent, in whatever form it stores it.

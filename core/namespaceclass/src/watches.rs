@@ -100,11 +100,11 @@ impl Control for Controller {
             }
             Watched::Resources => {
                 let Some(resources) = self.store.resources.get_mut(kind) else { return };
-                let is_news = resources.listed();
+                let was_unsettled = resources.listed();
                 for ((namespace, _), _) in resources.cache.complete_list() {
                     self.outbox.woken.push(Key::Binding(namespace));
                 }
-                if is_news {
+                if was_unsettled {
                     self.wake_bindings_using(kind);
                 }
             }
@@ -116,8 +116,9 @@ impl Control for Controller {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 let namespace = Namespace::read(object);
-                let told = self.store.namespaces.get(&name).is_some_and(|held| held.is_same(&namespace));
-                if self.store.namespaces.observe(name.clone(), namespace) && !told {
+                let is_unchanged =
+                    self.store.namespaces.get(&name).is_some_and(|held| held.is_same(&namespace));
+                if self.store.namespaces.observe(name.clone(), namespace) && !is_unchanged {
                     self.outbox.woken.push(Key::Namespace(name.clone()));
                     // The reconcile of its binding may have ended because the namespace was not cached yet.
                     if self.store.bindings.get(&name).is_some() {
@@ -127,17 +128,17 @@ impl Control for Controller {
             }
             Watched::Classes => {
                 let class = Class::read(object);
-                let told = self.store.classes.get(&name).is_some_and(|held| held.is_same(&class));
-                if self.store.classes.observe(name.clone(), class) && !told {
+                let is_unchanged = self.store.classes.get(&name).is_some_and(|held| held.is_same(&class));
+                if self.store.classes.observe(name.clone(), class) && !is_unchanged {
                     self.outbox.woken.push(Key::Class(name));
                 }
             }
             Watched::Bindings => {
                 let namespace = metadata(object, "namespace").to_owned();
                 let binding = Binding::read(object);
-                let told = self.store.bindings.get(&name).is_some_and(|held| held.is_same(&binding));
+                let is_unchanged = self.store.bindings.get(&name).is_some_and(|held| held.is_same(&binding));
                 // A namespace has one binding, named like it. The operator does not reconcile bindings of other names.
-                if name == namespace && self.store.bindings.observe(name.clone(), binding) && !told {
+                if name == namespace && self.store.bindings.observe(name.clone(), binding) && !is_unchanged {
                     self.outbox.woken.push(Key::Namespace(name.clone()));
                     self.outbox.woken.push(Key::Binding(name));
                 }

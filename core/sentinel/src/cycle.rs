@@ -216,7 +216,7 @@ impl Cycle {
     }
 
     /// Returns the span of the cycle for its trace, once.
-    pub fn told(&mut self, now: Monotonic, failure: Option<String>) -> Option<Note> {
+    pub fn take_span(&mut self, now: Monotonic, failure: Option<String>) -> Option<Note> {
         let LastCycle { resources, published, skipped_ready, skipped_not_ready, failed, malformed } =
             self.tally;
         let shard = &self.loaded.shard;

@@ -113,7 +113,7 @@ impl Sentinel {
         }
         let finding = self.publishing(Some(&cycle));
         let failure = (finding.status == Status::False).then(|| finding.message.clone());
-        step.notes.extend(cycle.told(now.monotonic, failure));
+        step.notes.extend(cycle.take_span(now.monotonic, failure));
         self.malformed = cycle.malformed;
         let tally = cycle.tally;
         self.find(finding, now, step);
@@ -159,7 +159,7 @@ impl Machine for Sentinel {
                 self.is_acting = leading;
                 // At the end the trace does not wait for events in flight: the publications of a trace need their cycle.
                 let cycle = self.cycle.as_mut().filter(|_| !leading);
-                step.notes.extend(cycle.and_then(|cycle| cycle.told(now.monotonic, None)));
+                step.notes.extend(cycle.and_then(|cycle| cycle.take_span(now.monotonic, None)));
             }
             Event::ListStarted { .. } => self.list_started(),
             Event::ListCompleted { .. } => self.list_completed(now, &mut step),

@@ -65,7 +65,7 @@ impl Sentinel {
     fn leave_cycle(&mut self, why: &str, now: Now, step: &mut Step) {
         self.progress = Progress::default();
         let Some(mut cycle) = self.cycle.take() else { return };
-        step.notes.extend(cycle.told(now.monotonic, None));
+        step.notes.extend(cycle.take_span(now.monotonic, None));
         let message = format!("cycle {} was left, because the configuration {why}", cycle.number);
         step.notes.push(Note::Log { debug: false, message });
     }

@@ -344,16 +344,16 @@ impl Pager {
 
     /// Processes the failure of a page.
     pub fn failed(&mut self, failure: &Failure, now: Monotonic, random: &mut Random) -> Setback {
-        let wish = failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
+        let retry_after = failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
         if failure.class == Class::Throttled {
             // The page itself is not the problem.
             self.pleas = self.pleas.saturating_add(1);
-            let pause = if wish.is_zero() { PATIENCE.delay(self.pleas, random) } else { wish };
+            let pause = if retry_after.is_zero() { PATIENCE.delay(self.pleas, random) } else { retry_after };
             self.not_before = now + pause;
             return Setback::Again;
         }
         self.failures += 1;
-        self.not_before = now + BACKOFF.delay(self.failures, random).max(wish);
+        self.not_before = now + BACKOFF.delay(self.failures, random).max(retry_after);
         let is_whole_list = matches!(failure.class, Class::Forbidden | Class::NotFound | Class::Gone);
         if !is_whole_list && self.failures < ATTEMPTS && self.passed_over == 0 {
             return Setback::Again;

@@ -28,7 +28,7 @@ pub struct Settings {
     /// The name of its SentinelConfig.
     pub config: String,
     /// Whether each decision is logged, and not only the result of a cycle.
-    pub tells_decisions: bool,
+    pub logs_decisions: bool,
     /// Whether each cycle is a trace, with the publications of its events as spans.
     pub traces: bool,
     /// The seed of event ids, traces and all jitter.

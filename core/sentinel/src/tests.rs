@@ -29,7 +29,7 @@ struct Bench {
     elapsed: Duration,
     /// The answers of the API, the broker and Kubernetes.
     answer: Box<dyn FnMut(&Action) -> Outcome>,
-    told: String,
+    log: String,
     spans: Vec<Span>,
 }
 
@@ -38,7 +38,7 @@ impl Bench {
         let sentinel = Sentinel::new(Settings {
             namespace: "hyperfleet-system".to_owned(),
             config: "us-east".to_owned(),
-            tells_decisions: true,
+            logs_decisions: true,
             traces: false,
             seed: 1,
         });
@@ -46,7 +46,7 @@ impl Bench {
             sentinel,
             elapsed: Duration::ZERO,
             answer: Box::new(answer),
-            told: String::new(),
+            log: String::new(),
             spans: Vec::new(),
         };
         bench.happens(Event::Started);
@@ -66,18 +66,17 @@ impl Bench {
         while let Some(event) = events.pop_front() {
             let step = self.sentinel.step(event, self.now());
             for note in &step.notes {
-                self.tell(note);
+                self.log_note(note);
             }
             for request in step.requests {
-                let _ =
-                    writeln!(self.told, "{:>7.3}  {}", self.elapsed.as_secs_f64(), asked(&request.action));
+                let _ = writeln!(self.log, "{:>7.3}  {}", self.elapsed.as_secs_f64(), asked(&request.action));
                 let outcome = (self.answer)(&request.action);
                 events.push_back(Event::Finished { id: request.id, outcome });
             }
         }
     }
 
-    fn tell(&mut self, note: &Note) {
+    fn log_note(&mut self, note: &Note) {
         let at = self.elapsed.as_secs_f64();
         let text = match note {
             Note::ConditionChanged { condition, status, reason, message, .. } => {
@@ -96,7 +95,7 @@ impl Bench {
             }
             Note::Reconciled { .. } | Note::EventAnnounced { .. } | Note::LeadershipChanged { .. } => return,
         };
-        let _ = writeln!(self.told, "{at:>7.3}    {text}");
+        let _ = writeln!(self.log, "{at:>7.3}    {text}");
     }
 
     fn configured(&mut self, generation: i64, spec: &Value) {
@@ -202,11 +201,11 @@ fn a_cycle_as_it_should_be() {
     let mut bench = Bench::new(confirmed);
     bench.configured(1, &spec());
     bench.passes(Duration::from_secs(6));
-    insta::assert_snapshot!(bench.told);
+    insta::assert_snapshot!(bench.log);
 }
 
 #[test]
-fn a_configuration_that_is_missing_broken_mended_changed_and_gone() {
+fn a_configuration_that_is_missing_invalid_fixed_changed_and_deleted() {
     let mut bench = Bench::new(|action| match action {
         Action::Fetch { .. } => Ok(Success::Document(r#"{"items":[]}"#.into())),
         action => confirmed(action),
@@ -226,7 +225,7 @@ fn a_configuration_that_is_missing_broken_mended_changed_and_gone() {
     bench.passes(Duration::from_secs(65));
     assert!(!bench.sentinel.is_synced(), "it is not ready without a configuration");
     bench.configured(5, &changed);
-    insta::assert_snapshot!(bench.told);
+    insta::assert_snapshot!(bench.log);
 }
 
 #[test]
@@ -249,7 +248,7 @@ fn a_broker_that_refuses_breaks_and_comes_back() {
     });
     bench.configured(1, &spec());
     bench.passes(Duration::from_secs(12));
-    insta::assert_snapshot!(bench.told);
+    insta::assert_snapshot!(bench.log);
 }
 
 #[test]
@@ -263,7 +262,7 @@ fn events_that_are_refused_again_and_again_are_given_up() {
     });
     bench.configured(1, &spec());
     bench.passes(Duration::from_secs(6));
-    insta::assert_snapshot!(bench.told);
+    insta::assert_snapshot!(bench.log);
 }
 
 #[test]
@@ -317,9 +316,9 @@ fn a_cycle_that_is_left_is_a_span_too() {
         bench.configured(1, &spec());
         assert_eq!(bench.spans, []);
         end(&mut bench);
-        let told =
+        let reported =
             bench.spans.iter().map(|span| (span.failure.clone(), &span.attributes["hyperfleet.resources"]));
-        assert_eq!(told.collect::<Vec<_>>(), [(None, &json!(4))]);
+        assert_eq!(reported.collect::<Vec<_>>(), [(None, &json!(4))]);
     }
 }
 
@@ -342,7 +341,7 @@ fn an_api_that_gives_no_list() {
     });
     bench.configured(1, &spec());
     bench.passes(Duration::from_secs(20));
-    insta::assert_snapshot!(bench.told);
+    insta::assert_snapshot!(bench.log);
 }
 
 #[test]
@@ -370,7 +369,7 @@ fn a_secret_gives_the_url_and_is_read_again_when_it_is_refused() {
     bench.configured(1, &spec);
     bench.passes(Duration::from_secs(75));
     assert!(bench.sentinel.is_synced());
-    insta::assert_snapshot!(bench.told);
+    insta::assert_snapshot!(bench.log);
 }
 
 #[test]

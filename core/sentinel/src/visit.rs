@@ -21,7 +21,7 @@ use super::{config, event};
 /// The reason if a page is too large to be read.
 const TOO_LARGE: &str = "AnswerTooLarge";
 /// The maximum number of malformed resources in a cycle that are reported and stored.
-const TOLD_MAX: usize = 1000;
+const REPORTED_MAX: usize = 1000;
 
 impl Sentinel {
     pub(super) fn fetch(&mut self, now: Now, step: &mut Step) {
@@ -169,8 +169,8 @@ impl Sentinel {
             }
             cycle.tally.resources += 1;
             let decision = decision::evaluate(&resource, &config.backoffs, now.wall);
-            if self.settings.tells_decisions {
-                step.notes.push(Note::Log { debug: true, message: told(&resource, decision) });
+            if self.settings.logs_decisions {
+                step.notes.push(Note::Log { debug: true, message: decision_text(&resource, decision) });
             }
             match decision {
                 Decision::Publish => {
@@ -201,7 +201,7 @@ impl Sentinel {
         step.notes.push(cycle.loaded.shard.count(metrics::MALFORMED, count));
         for item in malformed {
             cycle.example.get_or_insert_with(|| item.problem.clone());
-            if cycle.malformed.len() == TOLD_MAX {
+            if cycle.malformed.len() == REPORTED_MAX {
                 return;
             }
             // Resources that were reported in the last cycle are not reported again.
@@ -215,7 +215,7 @@ impl Sentinel {
 }
 
 /// Returns a decision as text.
-fn told(resource: &Resource, decision: Decision) -> String {
+fn decision_text(resource: &Resource, decision: Decision) -> String {
     let state = if resource.is_ready { "ready" } else { "not ready" };
     match decision {
         Decision::Publish => format!("{}: {}, {state}", resource.id, decision::BACKOFF_EXPIRED),

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step};
-use lockstep_engine::recording::learn::{News, SecretTracker};
+use lockstep_engine::recording::learn::{SecretTracker, TrackerUpdate};
 use lockstep_engine::recording::{FORMAT, Header, Recordable, RecordedStep};
 use lockstep_engine::time::Now;
 use serde_json::Value;
@@ -106,7 +106,7 @@ struct Tap {
 impl Tap {
     /// Sends what the writer needs before it can write the step. Returns whether the recording continues.
     fn prepare(&mut self, machine: &dyn Recordable, event: &Event) -> bool {
-        let news = self.learner.learn(event).is_none_or(|News { redactor, rewrites }| {
+        let news = self.learner.learn(event).is_none_or(|TrackerUpdate { redactor, rewrites }| {
             let state = rewrites.then(|| machine.checkpoint());
             self.send(Message::News(redactor, state))
         });

@@ -37,7 +37,7 @@ impl SystemUnderTest for Sentinel {
 
     fn machine(&self, seed: u64) -> Box<dyn Machine> {
         let (namespace, config) = (NAMESPACE.to_owned(), CONFIG.to_owned());
-        Box::new(Operator::new(Settings { namespace, config, tells_decisions: false, traces: false, seed }))
+        Box::new(Operator::new(Settings { namespace, config, logs_decisions: false, traces: false, seed }))
     }
 
     fn actions(&self) -> &'static [&'static str] {

@@ -2,7 +2,7 @@
 
 use lockstep_engine::machine::{Event, Machine};
 use lockstep_engine::operator::{Config, Control, Operator};
-use lockstep_engine::recording::learn::{News, SecretTracker};
+use lockstep_engine::recording::learn::{SecretTracker, TrackerUpdate};
 use lockstep_engine::recording::{FORMAT, Header, Line, Origin, Recordable, RecordedStep, Replay};
 use lockstep_engine::time::Now;
 use serde::de::DeserializeOwned;
@@ -21,7 +21,7 @@ where
     let mut learner = SecretTracker::new([7; 32], machine.traits());
     let mut lines: Vec<Vec<u8>> = Vec::new();
     for (number, (now, event)) in (1..).zip(taken) {
-        if let Some(News { rewrites: true, .. }) = learner.learn(&event) {
+        if let Some(TrackerUpdate { rewrites: true, .. }) = learner.learn(&event) {
             let state = machine.checkpoint()().expect("a state is JSON");
             lines.push(learner.redactor().line(&Line::Checkpoint(state)).expect("a line is JSON"));
         }

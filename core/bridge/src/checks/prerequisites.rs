@@ -25,7 +25,7 @@ pub fn check(snapshot: &BridgeSnapshot<'_>) -> Vec<Unmet> {
     let is_new = matches!(
         snapshot.hosted_cluster(),
         OwnedObject::Absent | OwnedObject::Unknown(_) | OwnedObject::Going
-    ) && !snapshot.is_out_of_sight();
+    ) && !snapshot.has_unwatchable_cluster();
     let mut unmet: Vec<Unmet> = Vec::new();
     unmet.extend(in_use(snapshot));
     unmet.extend(secret(snapshot, SecretRole::Pull));
@@ -38,7 +38,7 @@ pub fn check(snapshot: &BridgeSnapshot<'_>) -> Vec<Unmet> {
         unmet.extend(storage_class(snapshot));
         unmet.extend(node_address(snapshot));
     } else {
-        unmet.extend(out_of_sight(snapshot));
+        unmet.extend(unwatchable_objects(snapshot));
     }
     unmet.extend(vip::check(snapshot));
     if release_image::image_matters(snapshot) {
@@ -57,9 +57,9 @@ pub fn finding(unmet: &[Unmet], doubt: Option<&str>) -> Finding {
         (Status::False, reason::INVALID)
     };
     // Mistakes that users have to fix come before objects that may appear by themselves.
-    let (wait, mend): (Vec<&Unmet>, Vec<&Unmet>) =
+    let (wait, fix): (Vec<&Unmet>, Vec<&Unmet>) =
         unmet.iter().partition(|unmet| unmet.remedy == Resolution::Retry);
-    let messages = mend.into_iter().chain(wait).map(|unmet| unmet.message.as_str());
+    let messages = fix.into_iter().chain(wait).map(|unmet| unmet.message.as_str());
     let messages: Vec<&str> = messages.chain(doubt).collect();
     let message =
         if messages.is_empty() { "all prerequisites are met".to_owned() } else { messages.join("; ") };
@@ -72,11 +72,11 @@ fn name(key: &Name) -> Option<Unmet> {
     if key.name.contains('.') {
         let message =
             format!("the name {:?} has a dot, which a HostedCluster with nodes can't have", key.name);
-        return Some(Unmet::mend(format!("{message}; create the DPFHCPBridge under another name")));
+        return Some(Unmet::user_action(format!("{message}; create the DPFHCPBridge under another name")));
     }
     let namespace = control_plane_namespace(key);
     (namespace.len() > LONGEST).then(|| {
-        Unmet::mend(format!(
+        Unmet::user_action(format!(
             "the namespace of the control plane, {namespace:?}, would have {} characters where {LONGEST} are allowed; \
              create the DPFHCPBridge under a shorter name",
             namespace.len()
@@ -88,7 +88,7 @@ fn name(key: &Name) -> Option<Unmet> {
 fn shared_namespace(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let namespace = control_plane_namespace(snapshot.key);
     let rival = snapshot.store.rival(&Index::ControlPlane(namespace.clone()), snapshot.key)?;
-    Some(Unmet::mend(format!(
+    Some(Unmet::user_action(format!(
         "the namespace of the control plane, {namespace}, is that of DPFHCPBridge {rival}; create this one under another name"
     )))
 }
@@ -136,7 +136,7 @@ fn hypershift(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
 }
 
 /// Returns which objects of an existing cluster can't be watched.
-fn out_of_sight(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
+fn unwatchable_objects(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let refused = |source| Some((source, snapshot.refusal(source)?));
     let (source, failure) = [Source::HostedClusters, Source::NodePools].into_iter().find_map(refused)?;
     let (_, _, message) = unwatched(source, failure);
@@ -152,7 +152,7 @@ fn storage_class(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
             Some(Unmet::wait(format!("{message}; create it, or name another")))
         }
         Ok(Some(class)) if class["provisioner"] == "kubernetes.io/no-provisioner" => {
-            Some(Unmet::mend(format!(
+            Some(Unmet::user_action(format!(
                 "StorageClass {name} of spec.etcdStorageClass does not make volumes by itself (its provisioner is \
                  kubernetes.io/no-provisioner); name another"
             )))
@@ -178,7 +178,9 @@ fn secret(snapshot: &BridgeSnapshot<'_>, role: SecretRole) -> Option<Unmet> {
     };
     let source = role.source(snapshot.key, snapshot.spec);
     if source.name.is_empty() {
-        return Some(Unmet::mend(format!("{field}.name is empty; name the Secret with the key {key:?}")));
+        return Some(Unmet::user_action(format!(
+            "{field}.name is empty; name the Secret with the key {key:?}"
+        )));
     }
     match snapshot.secret(role) {
         SecretState::Missing => Some(Unmet::wait(format!(
@@ -192,7 +194,7 @@ fn secret(snapshot: &BridgeSnapshot<'_>, role: SecretRole) -> Option<Unmet> {
         SecretState::Unread => {
             Some(Unmet::wait(format!("Secret {source} of {field} is not read and copied yet")))
         }
-        SecretState::Bad(complaint) => Some(Unmet::mend(complaint)),
+        SecretState::Bad(complaint) => Some(Unmet::user_action(complaint)),
         SecretState::Copied => None,
     }
 }

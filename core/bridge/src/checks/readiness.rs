@@ -29,7 +29,8 @@ pub fn ready(snapshot: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
         let finding = find(name).filter(|finding| finding.status != Status::True)?;
         Some((status, reason, finding.message.clone()))
     };
-    let is_new = !matches!(snapshot.hosted_cluster(), OwnedObject::Ours(_)) && !snapshot.is_out_of_sight();
+    let is_new =
+        !matches!(snapshot.hosted_cluster(), OwnedObject::Ours(_)) && !snapshot.has_unwatchable_cluster();
     let is_invalid = find(condition::PREREQUISITES_MET).is_some_and(|it| it.reason == reason::INVALID);
     let prerequisites = || {
         // A running cluster no longer needs its prerequisites.

@@ -18,7 +18,7 @@ use crate::snapshot::BridgeSnapshot;
 /// Returns whether the registry has to be queried for the release image: the HostedCluster does not have it yet, or got it
 /// unchecked.
 pub fn image_matters(snapshot: &BridgeSnapshot<'_>) -> bool {
-    if snapshot.is_out_of_sight() {
+    if snapshot.has_unwatchable_cluster() {
         return false;
     }
     let checked = snapshot.checked_image().is_some_and(Checked::is_found);
@@ -76,7 +76,7 @@ pub fn check(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let given = snapshot.hosted_cluster().ours().filter(|cluster| has_image(snapshot, cluster));
     if let Some(message) = checked.and_then(Checked::refusal) {
         // A cluster that runs the image needs no registry.
-        return (!given.is_some_and(serves)).then(|| Unmet::mend(message));
+        return (!given.is_some_and(serves)).then(|| Unmet::user_action(message));
     }
     if given.is_some() {
         return None;
@@ -84,7 +84,7 @@ pub fn check(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let version = version_by_tag(&snapshot.spec.ocp_release_image).or_else(|| checked?.release())?;
     let name = Name::new(HYPERSHIFT, SUPPORTED_VERSIONS);
     let config_map = snapshot.store.find(Source::Versions, &name).ok().flatten();
-    unsupported(version, config_map).map(Unmet::mend)
+    unsupported(version, config_map).map(Unmet::user_action)
 }
 
 /// Returns the version in an image's tag.

@@ -21,7 +21,7 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Option<Finding> {
         |(status, reason, message)| Finding { condition: condition::SPEC_APPLIED, status, reason, message };
     let existing = match snapshot.hosted_cluster() {
         OwnedObject::Ours(existing) => existing,
-        OwnedObject::Unknown(failure) if snapshot.is_out_of_sight() => {
+        OwnedObject::Unknown(failure) if snapshot.has_unwatchable_cluster() => {
             return Some(finding(unwatched(Source::HostedClusters, failure)));
         }
         OwnedObject::Unknown(_) | OwnedObject::Absent | OwnedObject::Foreign | OwnedObject::Going => {

@@ -27,7 +27,7 @@ impl Unmet {
     }
 
     /// Returns a prerequisite that users have to change.
-    pub fn mend(message: impl Into<String>) -> Self {
+    pub fn user_action(message: impl Into<String>) -> Self {
         Self { message: message.into(), remedy: Resolution::UserAction }
     }
 }

@@ -28,7 +28,7 @@ pub fn check(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
         return None;
     }
     let Ok(address) = text.parse::<IpAddr>() else {
-        return Some(Unmet::mend(format!("spec.metalLBVirtualIP {text:?} is no IPv4 address")));
+        return Some(Unmet::user_action(format!("spec.metalLBVirtualIP {text:?} is no IPv4 address")));
     };
     if snapshot.service().is_some_and(|service| assigned(service).any(|other| other == address)) {
         return None;
@@ -70,5 +70,5 @@ fn membership(snapshot: &BridgeSnapshot<'_>, address: IpAddr) -> Option<Unmet> {
     if snapshot.store.all(Source::Pools).next().is_none() {
         return Some(Unmet::wait(format!("there is no IPAddressPool; create one that holds {address}")));
     }
-    Some(Unmet::mend(pools::refusal(snapshot.store, address, &namespace)))
+    Some(Unmet::user_action(pools::refusal(snapshot.store, address, &namespace)))
 }

@@ -64,8 +64,8 @@ impl Checked {
 
     fn fresh(&self) -> Duration {
         let failure = self.trouble.as_ref().or(self.answer.as_ref().err());
-        let wish = failure.and_then(|failure| failure.retry_after).unwrap_or_default();
-        wish.max(if self.is_definite() && self.trouble.is_none() { FRESH } else { RETRY })
+        let retry_after = failure.and_then(|failure| failure.retry_after).unwrap_or_default();
+        retry_after.max(if self.is_definite() && self.trouble.is_none() { FRESH } else { RETRY })
     }
 
     fn is_definite(&self) -> bool {

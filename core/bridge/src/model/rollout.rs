@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_tag_tells_is_believed_of_a_spec_that_was_observed() {
+    fn an_image_without_a_version_is_complete_once_its_spec_was_observed() {
         let table = [(2, "AsExpected", true), (1, "AsExpected", false), (2, "Blocked", false)];
         for (observed, reason, expected) in table {
             let mut cluster = cluster(OPAQUE, &[OLD], None);

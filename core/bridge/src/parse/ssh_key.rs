@@ -102,8 +102,8 @@ pub fn stand_in(data: &[u8], hide: Hide<'_>) -> String {
         ]);
     }
     // The result names the line.
-    let told = verdict.as_ref().err().and_then(|problem| problem.split("line ").nth(1));
-    let number = told.and_then(|told| told.split(|letter: char| !letter.is_ascii_digit()).next());
+    let tail = verdict.as_ref().err().and_then(|problem| problem.split("line ").nth(1));
+    let number = tail.and_then(|tail| tail.split(|letter: char| !letter.is_ascii_digit()).next());
     let before = number.and_then(|number| number.parse::<usize>().ok()).unwrap_or(1).saturating_sub(1);
     let mut texts = candidates.into_iter().map(|text| format!("{}{text}\n# {hidden}\n", "\n".repeat(before)));
     let same = |text: &String| check(text.as_bytes()).map(|_| ()) == verdict.clone().map(|_| ());
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_told_with_its_line() {
+    fn an_invalid_key_is_reported_with_its_line() {
         let name = "ssh-ed25519";
         let other = line("ssh-rsa", &[name.into(), vec![1; 32]]);
         let cut = &ED25519[..ED25519.len() - 30];

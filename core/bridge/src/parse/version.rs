@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_tell_their_versions() {
+    fn versions_are_read_from_tags() {
         let table = [
             ("4.15.0", Some("4.15")),
             ("4.15.0-x86_64", Some("4.15")),

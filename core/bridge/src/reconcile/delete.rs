@@ -117,15 +117,15 @@ impl Controller {
         now: Now,
     ) -> Next<Stage> {
         match stage {
-            Stage::Announcing => match self.told(key, outcomes) {
+            Stage::Announcing => match self.deletion_status_written(key, outcomes) {
                 Ok(()) => self.survey(key),
                 Err(verdict) => Next::Done(verdict),
             },
             Stage::Surveying => self.surveyed(key, outcomes, now),
             Stage::Acting(removal) => self.removed(key, removal, outcomes, now),
-            Stage::Reporting(verdict) => {
-                Next::Done(self.told(key, outcomes).map_or_else(|retry| retry, |()| verdict))
-            }
+            Stage::Reporting(verdict) => Next::Done(
+                self.deletion_status_written(key, outcomes).map_or_else(|retry| retry, |()| verdict),
+            ),
             Stage::Leaving => match outcomes.into_iter().next() {
                 Some(Err(failure)) if failure.class != Class::NotFound => {
                     Next::Done(Verdict::retry("taking the finalizer out", &failure))
@@ -158,8 +158,8 @@ impl Controller {
     fn surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
         let Some(bridge) = self.store.bridges.get(key) else { return Next::Done(Verdict::Converged) };
         let mut removal = Removal::default();
-        for (thing, outcome) in CleanupTarget::ALL.into_iter().zip(outcomes) {
-            removal.plan(thing, key, bridge, lookup(outcome));
+        for (target, outcome) in CleanupTarget::ALL.into_iter().zip(outcomes) {
+            removal.plan(target, key, bridge, lookup(outcome));
         }
         self.remove_next(key, removal, now)
     }
@@ -173,14 +173,14 @@ impl Controller {
     }
 
     fn removed(&mut self, key: &Name, mut removal: Removal, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
-        if let (Some((thing, _)), Some(outcome)) = (removal.steps.pop_front(), outcomes.into_iter().next()) {
+        if let (Some((target, _)), Some(outcome)) = (removal.steps.pop_front(), outcomes.into_iter().next()) {
             match outcome {
                 // It is still being deleted.
-                Ok(Success::Object(_)) if thing != CleanupTarget::Reference => {}
-                Ok(_) => removal.left.retain(|left| *left != thing),
+                Ok(Success::Object(_)) if target != CleanupTarget::Reference => {}
+                Ok(_) => removal.left.retain(|left| *left != target),
                 // It existed a moment ago. So it is read once more before it counts as gone.
                 Err(failure) if failure.class == Class::NotFound => {}
-                Err(failure) => removal.failures.push((thing, failure)),
+                Err(failure) => removal.failures.push((target, failure)),
             }
         }
         self.remove_next(key, removal, now)
@@ -194,17 +194,17 @@ impl Controller {
         failures: Vec<(CleanupTarget, Failure)>,
         now: Now,
     ) -> Next<Stage> {
-        let is_let_be = |(thing, failure): &(CleanupTarget, Failure)| {
-            thing.is_optional() && failure.class == Class::Forbidden
+        let is_let_be = |(target, failure): &(CleanupTarget, Failure)| {
+            target.is_optional() && failure.class == Class::Forbidden
         };
         let (let_be, failures): (Vec<_>, Vec<_>) = failures.into_iter().partition(is_let_be);
         let left: Vec<CleanupTarget> =
-            left.iter().copied().filter(|thing| let_be.iter().all(|(other, _)| other != thing)).collect();
+            left.iter().copied().filter(|target| let_be.iter().all(|(other, _)| other != target)).collect();
         let Some(bridge) = self.store.bridges.get(key) else { return Next::Done(Verdict::Converged) };
         if left.is_empty() && failures.is_empty() {
             let leave = finalizer::remove(&bridge_ref(key), &bridge.metadata, FINALIZER);
-            for (thing, failure) in &let_be {
-                let note = format!("{} is left as it is: {}", thing.title(key), failure.message);
+            for (target, failure) in &let_be {
+                let note = format!("{} is left as it is: {}", target.title(key), failure.message);
                 events::record(
                     &mut self.outbox,
                     key,
@@ -218,12 +218,12 @@ impl Controller {
                 None => Next::Done(Verdict::Converged),
             };
         }
-        let titles: Vec<String> = left.iter().map(|thing| thing.title(key)).collect();
+        let titles: Vec<String> = left.iter().map(|target| target.title(key)).collect();
         let mut message = format!("waiting for {} to be gone", titles.join(" and "));
         let verdict = match failures.first() {
             None => Verdict::Requeue(RECHECK),
-            Some((thing, failure)) => {
-                message = format!("{} can't be removed: {}", thing.title(key), failure.message);
+            Some((target, failure)) => {
+                message = format!("{} can't be removed: {}", target.title(key), failure.message);
                 retry::after(&message, failure)
             }
         };
@@ -234,7 +234,7 @@ impl Controller {
         Next::Await(vec![status::write(key, bridge, &status)], Stage::Reporting(verdict))
     }
 
-    fn told(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
+    fn deletion_status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
         self.status_written(key, outcomes)?;
         if let Some(bridge) = self.store.bridges.get(key) {
             events::log_phase(&mut self.outbox, key, bridge);
@@ -245,18 +245,18 @@ impl Controller {
 
 impl Removal {
     /// Plans the removal of one object, based on the object that was found.
-    fn plan(&mut self, thing: CleanupTarget, key: &Name, bridge: &Bridge, found: Lookup<Arc<Value>>) {
+    fn plan(&mut self, target: CleanupTarget, key: &Name, bridge: &Bridge, found: Lookup<Arc<Value>>) {
         let object = match found {
             Ok(Some(object)) => object,
             Ok(None) => return,
             Err(failure) => {
-                self.left.push(thing);
-                self.failures.push((thing, failure));
+                self.left.push(target);
+                self.failures.push((target, failure));
                 return;
             }
         };
         let copy = SecretRole::Kubeconfig.copy(key, bridge.dpu_cluster.as_ref());
-        let is_ours = match thing {
+        let is_ours = match target {
             CleanupTarget::HostedCluster | CleanupTarget::NodePool => {
                 controller_uid(&object) == Some(&bridge.uid)
             }
@@ -268,10 +268,10 @@ impl Removal {
         if !is_ours {
             return;
         }
-        self.left.push(thing);
+        self.left.push(target);
         let uid = metadata(&object, "uid").to_owned();
         let version = metadata(&object, "resourceVersion").to_owned();
-        let step = match thing {
+        let step = match target {
             CleanupTarget::Reference => {
                 let Some(name) = &bridge.dpu_cluster else { return };
                 let precondition = json!({ "uid": uid, "resourceVersion": version });
@@ -290,7 +290,7 @@ impl Removal {
                 Action::Delete { target: copy.object(&names::secret()), uid, resource_version: Some(version) }
             }
         };
-        self.steps.push_back((thing, step));
+        self.steps.push_back((target, step));
     }
 }
 

@@ -28,7 +28,7 @@ pub fn servers(store: &Store) -> BTreeSet<String> {
         // Another client may have removed a server that Argo CD still needs. But a server that another client's Application
         // names must not be added.
         Some(project) => {
-            let known = project.servers.iter().map(String::as_str).chain(store.told_servers());
+            let known = project.servers.iter().map(String::as_str).chain(store.registered_servers());
             servers.extend(known.filter(is_used).map(str::to_owned));
         }
         None => {

@@ -308,12 +308,12 @@ fn hide_fields(fields: &mut Map<String, Value>, hide: Hide<'_>) {
             }
             continue;
         };
-        let is_told = match field.as_str() {
+        let is_public = match field.as_str() {
             "server" => is_server(text.trim_end_matches('/')),
             "tls-server-name" | "serverName" => true,
             _ => false,
         };
-        if text.is_empty() || is_told {
+        if text.is_empty() || is_public {
             continue;
         }
         let is_data = field.ends_with("-data") || field.ends_with("Data");

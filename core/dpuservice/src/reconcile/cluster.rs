@@ -306,8 +306,8 @@ impl Controller {
         if before.as_ref().is_none_or(|before| before.uid != found.uid) {
             self.wake_eldest_unresolved();
         }
-        let told = |found: &Found| (found.uid.clone(), found.trouble.clone(), found.used_server());
-        if before.as_ref().map(told) != Some(told(found)) {
+        let relevant = |found: &Found| (found.uid.clone(), found.trouble.clone(), found.used_server());
+        if before.as_ref().map(relevant) != Some(relevant(found)) {
             self.wake_services();
             self.outbox.woken.push(Key::Project);
         }

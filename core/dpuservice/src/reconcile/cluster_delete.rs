@@ -46,7 +46,7 @@ impl Controller {
             self.store.stuck.remove(key);
             return Next::Done(Verdict::Converged);
         }
-        if let Some(wait) = self.awaits_applications(key, now) {
+        if let Some(wait) = self.wait_for_applications(key, now) {
             return Next::Done(wait);
         }
         // The deletion or the change of the project enqueues this key. If Argo CD is made to abandon Applications, there is
@@ -67,7 +67,7 @@ impl Controller {
 
     /// Waits for the Applications to be removed. Only if their cluster is gone, the wait is limited: what they have deployed
     /// is lost with the cluster.
-    fn awaits_applications(&mut self, key: &Name, now: Now) -> Option<Verdict> {
+    fn wait_for_applications(&mut self, key: &Name, now: Now) -> Option<Verdict> {
         let index = Index::Cluster(key.clone());
         let apps: Vec<bool> = self
             .store
@@ -111,7 +111,8 @@ impl Controller {
         if self.store.is_wanted() && self.store.stays(key).is_some() {
             return Next::Done(lagging());
         }
-        let is_given_up = self.store.stuck.contains_key(key) && self.awaits_applications(key, now).is_none();
+        let is_given_up =
+            self.store.stuck.contains_key(key) && self.wait_for_applications(key, now).is_none();
         let mut left = found.into_iter().filter(|(_, app)| app.cluster == *key);
         if left.any(|(_, app)| !(app.deleting && is_given_up)) {
             return Next::Done(Verdict::Requeue(RECHECK));
@@ -143,8 +144,8 @@ impl Controller {
     ) -> Verdict {
         let mut failed = None;
         for ((name, version), outcome) in removed.iter().zip(outcomes) {
-            let told = outcome.as_ref().err().map(|failure| failure.message.as_str());
-            self.tell_leaving(name, told);
+            let message = outcome.as_ref().err().map(|failure| failure.message.as_str());
+            self.set_removal_failure(name, message);
             match outcome {
                 Ok(Success::Object(object)) if is_deleting(&object) => {
                     self.absorb_secret(&object);

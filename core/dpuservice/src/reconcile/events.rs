@@ -28,14 +28,14 @@ impl Controller {
             // in progress is not reported.
             let is_summary = condition.type_ == condition::READY;
             let is_unknown = condition.status == Status::Unknown.as_str();
-            let is_news = is_summary == is_unknown && condition.reason != reason::PENDING;
-            if is_news {
-                self.tell(key, condition, now);
+            let is_reported = is_summary == is_unknown && condition.reason != reason::PENDING;
+            if is_reported {
+                self.record_event(key, condition, now);
             }
         }
     }
 
-    fn tell(&mut self, key: &Name, changed: &Condition, now: Now) {
+    fn record_event(&mut self, key: &Name, changed: &Condition, now: Now) {
         let Some(service) = self.store.services.get(key) else { return };
         let is_good = is_good(changed);
         let occurrence = Occurrence {
@@ -80,4 +80,4 @@ fn is_good(condition: &Condition) -> bool {
 }
 
 /// Reasons for work in progress.
-const UNDER_WAY: [&str; 2] = [reason::PENDING, reason::AWAITING_DELETION];
+const UNDER_WAY: [&str; 2] = [reason::PENDING, reason::DELETION_PENDING];

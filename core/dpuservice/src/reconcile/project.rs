@@ -50,7 +50,7 @@ impl Controller {
             return Next::Await(vec![survey(SERVICE_NAME.to_owned())], Stage::Surveying);
         }
         if project.as_ref().is_some_and(|project| !project.is_ours) {
-            self.tell_project(None);
+            self.set_project_failure(None);
             return Next::Done(Verdict::Converged);
         }
         let is_wanted = self.store.is_wanted();
@@ -71,7 +71,7 @@ impl Controller {
             manifest["metadata"]["finalizers"] = json!(project.finalizers);
         }
         if project.as_ref().is_some_and(|project| is_applied(project, &manifest)) {
-            self.tell_project(None);
+            self.set_project_failure(None);
             self.wake_leaving_clusters();
             return Next::Done(Verdict::Converged);
         }
@@ -103,7 +103,7 @@ impl Controller {
             _ => return Next::Done(lagging()),
         };
         if failure.as_ref().is_none_or(|failure| !failure.passes()) {
-            self.tell_project(failure.as_ref());
+            self.set_project_failure(failure.as_ref());
         }
         match failure {
             Some(failure) => Next::Done(Verdict::retry("writing the AppProject", &failure)),
@@ -112,9 +112,9 @@ impl Controller {
     }
 
     /// Records why the project could not be written, or that it could.
-    fn tell_project(&mut self, failure: Option<&Failure>) {
-        let told = |failure: &Failure| (failure.class, failure.message.clone());
-        if self.store.project_failure.as_ref().map(told) != failure.map(told) {
+    fn set_project_failure(&mut self, failure: Option<&Failure>) {
+        let relevant = |failure: &Failure| (failure.class, failure.message.clone());
+        if self.store.project_failure.as_ref().map(relevant) != failure.map(relevant) {
             self.store.project_failure = failure.cloned();
             self.wake_services();
         }
@@ -150,7 +150,7 @@ impl Controller {
             }
             // This includes NotFound: it existed a moment ago. The watch shows when it is gone.
             Some(Err(failure)) => {
-                self.tell_leaving(&name(), Some(&failure.message));
+                self.set_removal_failure(&name(), Some(&failure.message));
                 return Next::Done(Verdict::retry("removing the AppProject", &failure));
             }
             _ => {
@@ -160,7 +160,7 @@ impl Controller {
                 }
             }
         }
-        self.tell_leaving(&name(), None);
+        self.set_removal_failure(&name(), None);
         self.project_changed();
         Next::Done(Verdict::Converged)
     }

@@ -85,7 +85,7 @@ impl From<service_delete::Step> for Stage {
 impl Controller {
     pub(crate) fn begin_service(&mut self, key: &Name, now: Now) -> Next<Stage> {
         let Some(service) = self.store.services.get(key) else {
-            self.store.told.remove(key);
+            self.store.status_written_at.remove(key);
             self.store.held_up.remove(key);
             return self.begin_sweep(key).map(Stage::Sweeping);
         };
@@ -236,9 +236,9 @@ impl Controller {
             store.staying().map(|(cluster, _)| cluster).filter(is_nameless).cloned().collect();
         for cluster in nameless {
             let names = possible_names(&self.store, key, &cluster);
-            let told: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
+            let taken: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
             let complaint =
-                format!("Applications of others have its names; remove one of these: {}", told.join(", "));
+                format!("Applications of others have its names; remove one of these: {}", taken.join(", "));
             pass.failures.insert(cluster, Failure::new(Class::Invalid, complaint));
         }
     }

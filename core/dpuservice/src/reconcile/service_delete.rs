@@ -30,7 +30,7 @@ use crate::model::application::App;
 use crate::model::service::{Service, service_ref};
 use crate::names::{FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
 use crate::state::Controller;
-use crate::status::deletion::{awaiting_applications, awaiting_shared};
+use crate::status::deletion::{waiting_for_applications, waiting_for_shared};
 
 /// The interval at which the remaining objects are checked again.
 const RECHECK: Duration = Duration::from_secs(30);
@@ -154,7 +154,7 @@ impl Controller {
     fn leave_shared(&mut self, key: &Name, now: Now) -> Next<Step> {
         let Some(service) = self.store.services.get(key) else { return Next::Done(Verdict::Converged) };
         if !self.store.is_wanted() && self.store.holds_shared() {
-            let (wanted, changed) = awaiting_shared(&self.store, service, now);
+            let (wanted, changed) = waiting_for_shared(&self.store, service, now);
             // Each deletion enqueues the next key. This covers changes in between, and must not shorten the backoff of
             // failures.
             if wanted != service.status {
@@ -182,7 +182,7 @@ impl Controller {
             Some((verdict, failure)) => (verdict, Some(failure)),
             None => (Verdict::Requeue(RECHECK), None),
         };
-        let (wanted, changed) = awaiting_applications(&self.store, service, left, failure.as_deref(), now);
+        let (wanted, changed) = waiting_for_applications(&self.store, service, left, failure.as_deref(), now);
         self.write_status(key, &wanted, verdict, changed, now).map(Step::Status)
     }
 

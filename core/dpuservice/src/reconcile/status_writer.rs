@@ -41,7 +41,8 @@ impl Controller {
         let status = merge_patch(&json!(service.status), &json!(wanted));
         let Some(status) = status.filter(|_| silent != service.status) else { return Next::Done(verdict) };
         // While Argo CD deploys or removes, each of its steps on each cluster would cause a write.
-        let since = self.store.told.get(key).map_or(SETTLES, |told| now.monotonic.since(*told));
+        let since =
+            self.store.status_written_at.get(key).map_or(SETTLES, |written| now.monotonic.since(*written));
         let rest = SETTLES.saturating_sub(since);
         let again = match verdict {
             Verdict::Converged => Some(rest),
@@ -71,7 +72,7 @@ impl Controller {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
                 self.store.services.absorb(key.clone(), Service::read(&object));
-                self.store.told.insert(key.clone(), now.monotonic);
+                self.store.status_written_at.insert(key.clone(), now.monotonic);
                 self.announce(key, &changed, now);
                 verdict
             }

@@ -16,7 +16,7 @@ use crate::source::Source;
 use crate::store::{GIVES_UP_AFTER, Store};
 
 /// Returns the status of a service that waits for the removal of its Applications.
-pub fn awaiting_applications(
+pub fn waiting_for_applications(
     store: &Store,
     service: &Service,
     left: &[(Name, App)],
@@ -30,11 +30,11 @@ pub fn awaiting_applications(
         Some(format!("{} (last error, at {}: {})", name.name, error.last_transition_time, error.message))
     };
     let names = left.iter().map(|entry| complaint(&entry).unwrap_or_else(|| entry.0.name.clone()));
-    let awaited = format!("waiting for Argo CD to remove {} Applications: {}", left.len(), list(names));
+    let waiting = format!("waiting for Argo CD to remove {} Applications: {}", left.len(), list(names));
     let message = match failure {
         Some(failure) if left.is_empty() => format!("Applications can't be removed ({failure})"),
-        Some(failure) => format!("Applications can't be removed ({failure}); {awaited}"),
-        None => awaited,
+        Some(failure) => format!("Applications can't be removed ({failure}); {waiting}"),
+        None => waiting,
     };
     let message = [Some(message), unseen(store)].into_iter().flatten().collect::<Vec<_>>().join("; ");
     going(service, &message, failure.is_some(), now)
@@ -57,30 +57,30 @@ fn unseen(store: &Store) -> Option<String> {
 }
 
 /// Returns the status of the last service, which waits for the removal of the shared objects.
-pub fn awaiting_shared(store: &Store, service: &Service, now: Now) -> (DPUServiceStatus, Vec<Condition>) {
+pub fn waiting_for_shared(store: &Store, service: &Service, now: Now) -> (DPUServiceStatus, Vec<Condition>) {
     let project = store.project().map(|_| "the AppProject".to_owned());
     let secrets =
-        store.told_clusters().map(|cluster| format!("Argo CD's Secret of {}", store.title(cluster)));
+        store.registered_clusters().map(|cluster| format!("Argo CD's Secret of {}", store.title(cluster)));
     let is_left = |name: &Name| {
         store.secrets.get(name).is_some_and(|secret| secret.cluster.is_some() && !secret.deleting)
             || (*name == project::name()
                 && store.project().is_some_and(|project| project.is_ours && !project.deleting))
     };
-    let awaited =
+    let waiting =
         format!("waiting for what services have shared to go: {}", list(project.into_iter().chain(secrets)));
     let refused = store.irremovable.iter().filter(|(name, _)| is_left(name));
     let refused = refused.map(|(name, failure)| format!("{name} ({failure})"));
     let refused = list(refused);
     if refused.is_empty() {
-        return going(service, &awaited, false, now);
+        return going(service, &waiting, false, now);
     }
-    going(service, &format!("{awaited}; these can't be removed: {refused}"), true, now)
+    going(service, &format!("{waiting}; these can't be removed: {refused}"), true, now)
 }
 
 fn going(service: &Service, message: &str, failed: bool, now: Now) -> (DPUServiceStatus, Vec<Condition>) {
     let mut status = service.status.clone();
     status.observed_generation = service.generation;
-    let reason = if failed { reason::ERROR } else { reason::AWAITING_DELETION };
+    let reason = if failed { reason::ERROR } else { reason::DELETION_PENDING };
     let finding = |condition: &'static str| Finding {
         condition,
         status: Status::False,

@@ -115,7 +115,7 @@ impl Seen<'_> {
             }
             Some(project) if project.deleting => finding(
                 Status::False,
-                reason::AWAITING_DELETION,
+                reason::DELETION_PENDING,
                 "the AppProject was deleted; Argo CD keeps it as long as an Application names it, and then it is made anew",
             ),
             Some(project) => {

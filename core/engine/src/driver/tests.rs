@@ -142,7 +142,7 @@ fn an_event_wakes_no_key_before_the_time_that_a_server_asked_for() {
 }
 
 #[test]
-fn the_wish_of_a_server_is_heeded_for_five_minutes_at_most() {
+fn retry_after_is_honoured_for_five_minutes_at_most() {
     let (mut driver, mut counter) = (driver(5), Counter::default());
     let result = failed(&mut driver, &mut counter, [throttled(3600), throttled(7200)]);
     assert!(
@@ -156,7 +156,7 @@ fn the_wish_of_a_server_is_heeded_for_five_minutes_at_most() {
 }
 
 #[test]
-fn an_event_during_the_pass_does_not_get_around_the_wish_either() {
+fn an_event_during_the_pass_does_not_bypass_retry_after() {
     let (mut driver, mut counter) = (driver(5), Counter::default());
     driver.enqueue(7);
     let mut step = Step::default();
@@ -170,7 +170,7 @@ fn an_event_during_the_pass_does_not_get_around_the_wish_either() {
 }
 
 #[test]
-fn a_driver_whose_hands_are_full_asks_for_no_wake_up_that_changes_nothing() {
+fn a_driver_at_full_concurrency_requests_no_useless_wake_up() {
     let (mut driver, mut counter) = (driver(1), Counter::default());
     driver.enqueue(1);
     driver.queue.add_at(2, at(1000).monotonic);

@@ -98,7 +98,7 @@ enum Happening {
     AnotherEnters(u8),
     AnotherLeaves(u8),
     IsDeleted,
-    IsCreatedAnew,
+    IsRecreated,
     WeRead,
     WeAdd,
     WeRemove,
@@ -109,7 +109,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         (0u8..3).prop_map(Happening::AnotherEnters),
         (0u8..3).prop_map(Happening::AnotherLeaves),
         Just(Happening::IsDeleted),
-        Just(Happening::IsCreatedAnew),
+        Just(Happening::IsRecreated),
         Just(Happening::WeRead),
         Just(Happening::WeAdd),
         Just(Happening::WeRemove),
@@ -140,7 +140,7 @@ proptest! {
                     kept.version += 1;
                     continue;
                 }
-                Happening::IsCreatedAnew => {
+                Happening::IsRecreated => {
                     kept = Kept { uid: kept.uid + 1, version: kept.version + 1, ..Kept::new(&["other/0"]) };
                     continue;
                 }

@@ -87,7 +87,7 @@ fn leads(notes: &[Note]) -> Option<bool> {
 }
 
 /// Returns their warnings and log messages.
-fn told(notes: &[Note]) -> Vec<&str> {
+fn logged(notes: &[Note]) -> Vec<&str> {
     let texts = notes.iter().filter_map(|note| match note {
         Note::Warning { message } | Note::Log { debug: false, message } => Some(message.as_str()),
         _ => None,
@@ -110,7 +110,7 @@ fn only(step: Step) -> Request {
 }
 
 #[test]
-fn the_first_leads_and_the_second_stands_by_until_the_lease_is_given_back() {
+fn the_second_candidate_waits_until_the_lease_is_released() {
     let mut world = World::new();
     let (mut one, mut two) = (candidate("one"), candidate("two"));
     assert_eq!(
@@ -118,7 +118,7 @@ fn the_first_leads_and_the_second_stands_by_until_the_lease_is_given_back() {
         [Note::LeadershipChanged { leading: true }]
     );
     let notes = drive(&mut two, &mut world, Event::Started, at(100));
-    assert_eq!(told(&notes), [r#"standing by: the Lease lockstep/lockstep is held by "one""#]);
+    assert_eq!(logged(&notes), [r#"standing by: the Lease lockstep/lockstep is held by "one""#]);
     assert_eq!(drive(&mut two, &mut world, Event::TimerFired, at(2100)), [], "it is told once");
     let down = drive(&mut one, &mut world, Event::LeadershipChanged { leading: false }, at(5000));
     assert_eq!(down, [Note::LeadershipChanged { leading: false }]);
@@ -145,14 +145,14 @@ fn a_dead_leader_is_replaced_after_the_lease_duration_by_our_own_clock() {
 }
 
 #[test]
-fn a_leader_that_cannot_renew_steps_down_in_time_and_tells_why() {
+fn a_leader_that_cannot_renew_steps_down_in_time_and_logs_why() {
     let mut world = World::new();
     let mut one = candidate("one");
     drive(&mut one, &mut world, Event::Started, at(0));
     let request = only(one.step(Event::TimerFired, at(2000)));
     let notes = one.step(failed(&request, Class::Unavailable, "no route"), at(6000)).notes;
     assert_eq!(
-        told(&notes),
+        logged(&notes),
         ["cannot update the Lease lockstep/lockstep: unavailable: no route; it is tried again"]
     );
     let request = only(one.step(Event::TimerFired, at(8000)));
@@ -178,7 +178,7 @@ fn a_leader_that_finds_another_in_the_lease_ends_and_leaves_it_alone() {
     drive(&mut two, &mut world, Event::Started, at(1000));
     assert_eq!(leads(&drive(&mut two, &mut world, Event::TimerFired, at(20_000))), Some(true));
     let notes = drive(&mut one, &mut world, Event::TimerFired, at(2000));
-    assert_eq!(told(&notes), [r#"leadership ends: the Lease lockstep/lockstep is held by "two""#]);
+    assert_eq!(logged(&notes), [r#"leadership ends: the Lease lockstep/lockstep is held by "two""#]);
     assert_eq!(leads(&notes), Some(false));
     drive(&mut one, &mut world, Event::TimerFired, at(4000));
     assert_eq!(world.lease.as_ref().map(record::holder), Some("two"));
@@ -193,7 +193,7 @@ fn a_request_that_hangs_costs_neither_the_leadership_nor_its_takeover() {
     assert_eq!(one.deadline().map(|deadline| deadline.at), Some(at(7000).monotonic));
     let step = one.step(Event::TimerFired, at(7000));
     assert_eq!(
-        told(&step.notes),
+        logged(&step.notes),
         ["cannot update the Lease lockstep/lockstep: unknown: no answer within 5 s; it is tried again"]
     );
     // It took effect late, and its answer is late as well.
@@ -220,7 +220,7 @@ fn a_request_that_the_shell_gives_up_costs_no_more_than_one_that_hangs() {
 
 #[test]
 fn who_steps_down_during_a_write_gives_the_lease_back_once_it_knows_how_that_ended() {
-    for (carried_out, told) in [(true, true), (true, false), (false, false)] {
+    for (carried_out, delivered) in [(true, true), (true, false), (false, false)] {
         for leading in [true, false] {
             let mut world = World::new();
             let mut one = candidate("one");
@@ -238,10 +238,10 @@ fn who_steps_down_during_a_write_gives_the_lease_back_once_it_knows_how_that_end
             assert_eq!(down.requests, [], "it would be refused");
             assert_eq!(one.deadline(), None);
             let outcome = if carried_out { world.carry_out(&write.action) } else { lost() };
-            let outcome = if told { outcome } else { lost() };
+            let outcome = if delivered { outcome } else { lost() };
             drive(&mut one, &mut world, Event::Finished { id: write.id, outcome }, at(clock + 100));
             let left = world.lease.as_ref().map(record::holder).unwrap_or_default();
-            assert_eq!(left, "", "carried out {carried_out}, told {told}, leading {leading}");
+            assert_eq!(left, "", "carried out {carried_out}, told {delivered}, leading {leading}");
         }
     }
 }
@@ -259,7 +259,7 @@ fn who_steps_down_while_it_looks_again_looks_once_more() {
 }
 
 #[test]
-fn a_lease_that_can_not_be_had_is_told_of_once_for_each_class_of_failure() {
+fn a_lease_failure_is_logged_once_for_each_class() {
     let mut one = candidate("one");
     let mut notes = Vec::new();
     let missing = (Class::NotFound, r#"namespaces "lockstep" not found"#);
@@ -275,7 +275,7 @@ fn a_lease_that_can_not_be_had_is_told_of_once_for_each_class_of_failure() {
                    its namespace has to exist";
     let forbidden = "cannot create the Lease lockstep/lockstep: forbidden: no; \
                      this process has to be allowed to get, create and update it";
-    assert_eq!(told(&notes), [missing, forbidden, missing]);
+    assert_eq!(logged(&notes), [missing, forbidden, missing]);
 }
 
 proptest! {
@@ -310,7 +310,7 @@ proptest! {
     /// However answers are delayed and lost, clocks stop, and the lease is deleted: no candidate takes it from a holder that
     /// has renewed it in time.
     #[test]
-    fn nobody_overwrites_a_lease_that_another_holds(
+    fn no_candidate_overwrites_a_lease_that_another_holds(
         acts in proptest::collection::vec((0usize..2, 0u8..10, 1u64..3000), 1..300)
     ) {
         let mut world = World::new();

@@ -73,7 +73,7 @@ fn at(monotonic: Monotonic) -> Now {
 }
 
 #[test]
-fn who_stands_by_lets_nothing_pile_up() {
+fn a_standby_accumulates_no_work() {
     let resync = Duration::from_mins(1);
     let mut operator =
         Operator::<Lookout>::new(Config { concurrency: 2, resync, instance: "test".to_owned(), seed: 1 });

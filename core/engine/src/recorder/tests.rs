@@ -147,7 +147,7 @@ fn what_stops_happening_is_counted_when_the_pause_is_over() {
 }
 
 #[test]
-fn a_count_tells_when_the_event_happened_last() {
+fn a_count_records_when_the_event_happened_last() {
     let mut bench = Bench::new();
     bench.happens_at([0, 1, 5]);
     let requests = bench.requests(31);
@@ -209,8 +209,8 @@ fn a_server_that_asks_for_it_is_left_alone() {
     let mut bench = Bench::new();
     bench.recorder.record(occurrence("busy"), at(0), &mut bench.random);
     let request = bench.requests(0).pop().expect("is written");
-    let wish = Some(Duration::from_secs(45));
-    let failure = Failure { retry_after: wish, ..Failure::new(Class::Throttled, "too many") };
+    let retry_after = Some(Duration::from_secs(45));
+    let failure = Failure { retry_after, ..Failure::new(Class::Throttled, "too many") };
     bench.recorder.finished(request.id, &Err(failure), at(2).monotonic);
     assert_eq!(bench.recorder.next_due(), Some(at(47).monotonic));
 }

@@ -62,7 +62,7 @@ pub struct SecretTracker {
 
 /// The changes because of an event.
 #[derive(Debug, Clone)]
-pub struct News {
+pub struct TrackerUpdate {
     /// Replaces the previous one, from this event on.
     pub redactor: Arc<Redactor>,
     /// Whether the machine's state must be written again before the step.
@@ -98,7 +98,7 @@ impl SecretTracker {
     }
 
     /// Collects the secrets and names in an event, before it is written.
-    pub fn learn(&mut self, event: &Event) -> Option<News> {
+    pub fn learn(&mut self, event: &Event) -> Option<TrackerUpdate> {
         let mut hides = false;
         if let Some(kind) = kind(event) {
             hides |= self.learn_kind(kind);
@@ -147,7 +147,7 @@ impl SecretTracker {
             return None;
         }
         let rewrites = self.renew(hides);
-        Some(News { redactor: Arc::clone(&self.redactor), rewrites })
+        Some(TrackerUpdate { redactor: Arc::clone(&self.redactor), rewrites })
     }
 
     fn learn_kind(&mut self, kind: &Kind) -> bool {

@@ -57,7 +57,8 @@ pub fn open(bytes: &[u8]) -> Result<(Header, Lines<'_>), Unreadable> {
     let mut lines = Lines { rest: bytes, line: 0, last_step: None, is_cut: false };
     let (first, _) = lines.text().ok_or(Unreadable::Empty)?;
     let no_header = |why: String| Unreadable::NoHeader { why };
-    let value: Value = serde_json::from_slice(first).map_err(|error| no_header(told(&error)))?;
+    let value: Value =
+        serde_json::from_slice(first).map_err(|error| no_header(message_without_line(&error)))?;
     let header = &value["header"];
     let Some(format) = header["format"].as_u64() else {
         return Err(no_header("it names no format".to_owned()));
@@ -66,7 +67,7 @@ pub fn open(bytes: &[u8]) -> Result<(Header, Lines<'_>), Unreadable> {
         let program = header["program"].as_str().unwrap_or("of the version").to_owned();
         return Err(Unreadable::Format { found: format, program });
     }
-    let header = Header::deserialize(header).map_err(|error| no_header(told(&error)))?;
+    let header = Header::deserialize(header).map_err(|error| no_header(message_without_line(&error)))?;
     Ok((header, lines))
 }
 
@@ -91,7 +92,8 @@ impl<'a> Lines<'a> {
     }
 
     fn read(&mut self, text: &[u8]) -> Result<Line, Unreadable> {
-        let line: Line = serde_json::from_slice(text).map_err(|error| self.broken(told(&error)))?;
+        let line: Line =
+            serde_json::from_slice(text).map_err(|error| self.broken(message_without_line(&error)))?;
         if let Line::Step(taken) = &line {
             let follows = self.last_step.is_none_or(|last| last.checked_add(1) == Some(taken.number));
             if let (Some(last), false) = (self.last_step, follows) {
@@ -130,7 +132,7 @@ impl Iterator for Lines<'_> {
 }
 
 /// Returns the message of a JSON error without its line number: each line is parsed as a text of its own.
-fn told(error: &serde_json::Error) -> String {
+fn message_without_line(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     match text.strip_suffix(&place) {

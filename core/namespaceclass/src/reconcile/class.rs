@@ -62,7 +62,7 @@ impl Controller {
     ) -> Next<Stage> {
         match stage {
             Stage::Discovering(asked) => {
-                let wish = asks_to_be_left_alone(&outcomes);
+                let retry_after = asks_to_be_left_alone(&outcomes);
                 self.learn(&asked, outcomes);
                 let kinds = &self.store.kinds;
                 if let Some(failure) = asked.iter().find_map(|api_version| kinds.failure(api_version)) {
@@ -70,7 +70,7 @@ impl Controller {
                         *self.store.discovery_failing_since.entry(name.to_owned()).or_insert(now.monotonic);
                     let patience = if failure.class == FailureClass::Throttled { BUSY } else { PATIENCE };
                     // Until then the last validation applies, unless discovery is unavailable for longer.
-                    if now.monotonic.since(since).max(wish) < patience {
+                    if now.monotonic.since(since).max(retry_after) < patience {
                         return Next::Done(Verdict::retry("finding the kinds of the class", failure));
                     }
                 } else {

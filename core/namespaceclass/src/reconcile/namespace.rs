@@ -73,7 +73,7 @@ impl Controller {
                     .filter(|binding| binding.controller.as_ref() == Some(&namespace.uid))
                     .map(|binding| doubt(name, binding, label.as_deref()));
                 match label.clone() {
-                    Some(class) => self.tell_class_not_found(name, &class, now),
+                    Some(class) => self.report_class_not_found(name, &class, now),
                     None => drop(self.store.reported_events.remove(name)),
                 }
                 doubt.unwrap_or_else(|| self.annotate(name, Verdict::Converged))
@@ -239,7 +239,7 @@ impl Controller {
         }
     }
 
-    fn tell_class_not_found(&mut self, name: &str, class: &str, now: Now) {
+    fn report_class_not_found(&mut self, name: &str, class: &str, now: Now) {
         let label = names::CLASS_LABEL;
         let note =
             format!("label {label}: there is no NamespaceClass {class}; create it, or correct the label");

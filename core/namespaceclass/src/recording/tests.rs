@@ -111,7 +111,7 @@ fn known_secrets_are_hidden_elsewhere_long_ones_within_texts_short_ones_as_a_who
         { "kind": "Thing", "message": "refused: s3cr&t pa…; s3cr&t pass", "4711": "4711", "fieldsV1": { "k:{\"a\":\"s3cr&t pass\"}": 1 } },
     ] });
     let hidden = hidden(&object);
-    let (held, map, thing) = (&hidden["items"][0]["data"], &hidden["items"][1], &hidden["items"][2]);
+    let (held, map, custom) = (&hidden["items"][0]["data"], &hidden["items"][1], &hidden["items"][2]);
     let (long, short) = (decoded(&held["long"]), decoded(&held["short"]));
     assert_eq!(map["data"]["long"], format!("url: {long}@db"));
     assert_eq!((&map["data"]["base64"], &map["data"]["go"]), (&held["long"], &json!(long)));
@@ -123,9 +123,9 @@ fn known_secrets_are_hidden_elsewhere_long_ones_within_texts_short_ones_as_a_who
         (&json!("my-postgres"), &json!("my-postgres"))
     );
     assert_eq!(map["data"]["name"], decoded(&held["name"]));
-    assert_eq!(thing["message"], format!("refused: …; {long}"));
-    assert_eq!(thing["4711"], "4711", "a short text that nobody says is a secret");
-    assert_eq!(thing["fieldsV1"][format!("k:{{\"a\":\"{long}\"}}")], 1);
+    assert_eq!(custom["message"], format!("refused: …; {long}"));
+    assert_eq!(custom["4711"], "4711", "a short text that nobody says is a secret");
+    assert_eq!(custom["fieldsV1"][format!("k:{{\"a\":\"{long}\"}}")], 1);
 }
 
 #[test]
@@ -169,10 +169,10 @@ fn a_mark_follows_from_what_is_written() {
     learner.learn(&Event::Applied { kind: names::namespace(), object: Arc::new(carrier) });
     let unknown = written(&learner, &mark);
     assert_ne!(unknown, mark, "the secret could be guessed from the mark of its content");
-    let news = learner.learn(&class("sesame, open")).expect("a secret");
-    assert!(news.rewrites, "the mark was written in another way before");
+    let update = learner.learn(&class("sesame, open")).expect("a secret");
+    assert!(update.rewrites, "the mark was written in another way before");
     let Event::Applied { object, .. } = class("sesame, open") else { unreachable!() };
-    let as_written = news.redactor.redacted(&object).expect("JSON");
+    let as_written = update.redactor.redacted(&object).expect("JSON");
     assert_eq!(written(&learner, &mark), (operator().traits().mark.expect("one").of)(&as_written)[0]);
     assert!(learner.learn(&class("sesame, open")).is_none());
 }
@@ -220,7 +220,7 @@ fn replay(bytes: &[u8]) -> Result<Option<ReplayedStep>, String> {
 }
 
 #[test]
-fn the_first_step_that_differs_is_told_with_both_sides() {
+fn the_first_different_step_is_reported_with_both_sides() {
     let bytes = recorded();
     assert_eq!(replay(&bytes), Ok(None));
     let text = String::from_utf8(bytes).expect("text").replace("\"leading\":true", "\"leading\":false");
@@ -283,7 +283,7 @@ proptest! {
 
     #[test]
     fn no_bytes_are_too_strange_to_be_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _told = replay(&bytes);
+        let _result = replay(&bytes);
     }
 
     /// A damaged recording leads to an error or replays; it never panics.
@@ -293,7 +293,7 @@ proptest! {
         let place = place % bytes.len();
         let end = (place + taken).min(bytes.len());
         bytes.splice(place..end, with.bytes());
-        let _told = replay(&bytes);
+        let _result = replay(&bytes);
     }
 }
 

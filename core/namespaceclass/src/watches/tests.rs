@@ -94,7 +94,7 @@ fn drive(operator: &mut Operator, events: Vec<Event>, now: Now, served: &[Arc<Ki
 
 /// The operator becomes leader while the API server fails for a short time. Ready bindings do not report that.
 #[test]
-fn a_kind_that_can_not_be_listed_is_told_only_if_it_stays_so() {
+fn an_unlistable_kind_is_reported_only_if_the_failure_persists() {
     use FailureClass::{Throttled, Unavailable};
     // A server that is busy is waited for: its answers are counted separately.
     for failures in
@@ -104,25 +104,25 @@ fn a_kind_that_can_not_be_listed_is_told_only_if_it_stays_so() {
         let config_map = Kind::known("", "v1", "ConfigMap", "configmaps", true);
         let mut events =
             found(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } }));
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for attempt in 0..=failures.len() {
             for action in drive(&mut operator, std::mem::take(&mut events), now(), &[Arc::clone(&config_map)])
             {
                 if let Action::Patch { target, patch, .. } = action
                     && target.kind == names::binding()
                 {
-                    told.push((attempt, patch["status"]["conditions"][0]["reason"].clone()));
+                    reported.push((attempt, patch["status"]["conditions"][0]["reason"].clone()));
                 }
             }
             events.extend(failures.get(attempt).map(|class| failed(&config_map, *class)));
         }
-        assert_eq!(told, [(failures.len(), json!("ApplyFailed"))]);
+        assert_eq!(reported, [(failures.len(), json!("ApplyFailed"))]);
     }
 }
 
 /// One member of the control plane does not allow watches yet: the next attempt reaches another member.
 #[test]
-fn a_watch_that_is_refused_after_it_ran_is_told_only_if_it_stays_so() {
+fn a_watch_refused_after_it_ran_is_reported_only_if_the_failure_persists() {
     let mut operator = operator();
     let config_map = Kind::known("", "v1", "ConfigMap", "configmaps", true);
     let served = [Arc::clone(&config_map)];
@@ -130,14 +130,14 @@ fn a_watch_that_is_refused_after_it_ran_is_told_only_if_it_stays_so() {
     drive(&mut operator, events, now(), &served);
     drive(&mut operator, list(&config_map, Vec::new()), now(), &served);
     for refusals in [2, 3] {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for attempt in 1..=refusals {
             let refused = vec![failed(&config_map, FailureClass::Forbidden)];
             let asked = drive(&mut operator, refused, now(), &served);
-            let is_told = asked.iter().any(|action| matches!(action, Action::Patch { .. }));
-            told.extend(is_told.then_some(attempt));
+            let is_reported = asked.iter().any(|action| matches!(action, Action::Patch { .. }));
+            reported.extend(is_reported.then_some(attempt));
         }
-        assert_eq!(told, if refusals < 3 { vec![] } else { vec![3] });
+        assert_eq!(reported, if refusals < 3 { vec![] } else { vec![3] });
         drive(&mut operator, list(&config_map, Vec::new()), now(), &served);
     }
 }
@@ -145,7 +145,7 @@ fn a_watch_that_is_refused_after_it_ran_is_told_only_if_it_stays_so() {
 /// The old watch fails for as long as the kind is away, with exponential backoff. Waiting for its next attempt would take
 /// long.
 #[test]
-fn a_kind_that_comes_back_is_watched_anew_at_once() {
+fn a_kind_that_returns_is_watched_again_at_once() {
     let widget = Kind::known("example.com", "v1", "Widget", "widgets", true);
     let served = [Arc::clone(&widget)];
     let mut operator = operator();

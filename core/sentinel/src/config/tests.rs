@@ -56,7 +56,7 @@ fn what_is_left_out_has_the_documented_defaults() {
 }
 
 #[test]
-fn every_problem_is_told_with_its_place_and_no_password() {
+fn every_problem_is_reported_with_its_field_and_no_password() {
     let wrong = [
         json!({ "backoffReady": "soon", "backoffNotReady": "0s", "pollInterval": "-1s" }),
         json!({ "hyperfleetAPI": { "timeout": "10" } }),
@@ -75,12 +75,12 @@ fn every_problem_is_told_with_its_place_and_no_password() {
         json!({ "broker": { "type": "rabbitmq", "url": "amqp://a", "urlSecretRef": { "name": "a", "key": "b" } } }),
         json!({ "shardSelector": { "matchExpressions": [{ "key": "a", "operator": "Equals" }] }, "pollInterval": "" }),
     ];
-    let told =
+    let reported =
         wrong.map(|changes| format!("{changes}\n  {}", read(&with(&changes)).unwrap_err().join("\n  ")));
-    let told = told.join("\n");
-    let answers = told.lines().filter(|line| line.starts_with("  ")).collect::<String>();
+    let reported = reported.join("\n");
+    let answers = reported.lines().filter(|line| line.starts_with("  ")).collect::<String>();
     assert!(!answers.contains("hunter2"), "{answers}");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(reported);
 }
 
 #[test]

@@ -104,8 +104,8 @@ fn what_the_released_api_says_is_no_resource_as_documented() {
     let page = read(&page.to_string(), Dialect::Labels).unwrap();
     assert_eq!(page.resources.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
     assert_eq!(page.spoiled, 1);
-    let told = page.malformed.iter().map(ToString::to_string).collect::<String>();
-    assert!(told.contains("(id a)") && told.contains("hyperfleetAPI.dialect: search"), "{told}");
+    let problems = page.malformed.iter().map(ToString::to_string).collect::<String>();
+    assert!(problems.contains("(id a)") && problems.contains("hyperfleetAPI.dialect: search"), "{problems}");
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn what_the_documented_api_says_is_no_resource_as_released() {
     let page = read(&page.to_string(), Dialect::Search).unwrap();
     assert_eq!(page.resources.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
     assert_eq!(page.spoiled, 1);
-    let told = page.malformed.iter().map(ToString::to_string).collect::<String>();
-    assert!(told.contains("(id a)") && told.contains("hyperfleetAPI.dialect: labels"), "{told}");
+    let problems = page.malformed.iter().map(ToString::to_string).collect::<String>();
+    assert!(problems.contains("(id a)") && problems.contains("hyperfleetAPI.dialect: labels"), "{problems}");
 }
 
 #[test]
@@ -133,8 +133,11 @@ fn of_an_item_no_more_is_kept_than_events_need() {
     let page = read(&page.to_string(), Dialect::Labels).unwrap();
     assert_eq!(page.resources.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["np-1", "np-2"]);
     assert!(!format!("{:?}", page.resources).contains("more"), "{:?}", page.resources);
-    let told: Vec<String> = page.malformed.iter().map(ToString::to_string).collect();
-    assert!(told.len() == 1 && told[0].contains("item 2") && told[0].contains("href"), "{told:?}");
+    let problems: Vec<String> = page.malformed.iter().map(ToString::to_string).collect();
+    assert!(
+        problems.len() == 1 && problems[0].contains("item 2") && problems[0].contains("href"),
+        "{problems:?}"
+    );
 }
 
 /// The result for a page is the same whether all of it is kept, or only the fields that are read.
@@ -184,11 +187,12 @@ fn no_items_at_all_are_an_empty_list() {
 }
 
 #[test]
-fn what_is_no_page_is_told() {
+fn invalid_pages_are_reported() {
     let answers =
         ["", "  \n", "<!DOCTYPE html><html>…", "{}", r#"{"items": 3}"#, "null", r#"{"items": ["#, "[1,"];
-    let told = answers.map(|answer| format!("{answer:?}: {}", read(answer, Dialect::Search).unwrap_err()));
-    insta::assert_snapshot!(told.join("\n"));
+    let problems =
+        answers.map(|answer| format!("{answer:?}: {}", read(answer, Dialect::Search).unwrap_err()));
+    insta::assert_snapshot!(problems.join("\n"));
 }
 
 proptest! {

@@ -11,7 +11,7 @@ const NOW: Monotonic = Monotonic::START;
 struct Fleet {
     ids: Vec<String>,
     newest_first: bool,
-    tells_total: bool,
+    has_total: bool,
     /// The maximum number of items that it returns at a time.
     page: usize,
 }
@@ -19,7 +19,7 @@ struct Fleet {
 impl Fleet {
     fn of(count: usize) -> Self {
         let ids = (0..count).map(|n| format!("{n:06}")).collect();
-        Self { ids, newest_first: false, tells_total: true, page: PAGE_SIZE }
+        Self { ids, newest_first: false, has_total: true, page: PAGE_SIZE }
     }
 
     fn page(&self, dialect: Dialect, place: &Place) -> Page {
@@ -32,7 +32,7 @@ impl Fleet {
             ids.reverse();
         }
         let start = usize::try_from(place.page - 1).unwrap() * size;
-        let total = self.tells_total.then_some(ids.len() as u64);
+        let total = self.has_total.then_some(ids.len() as u64);
         let resources: Vec<Resource> =
             ids.into_iter().skip(start).take(size).map(|id| Resource { id, ..Resource::default() }).collect();
         Page { items: resources.len(), resources, total, ..Page::default() }
@@ -57,11 +57,11 @@ fn read(dialect: Dialect, fleet: &mut Fleet, mut between: impl FnMut(&mut Fleet,
 #[test]
 fn lists_of_every_length_are_read_once() {
     for dialect in [Dialect::Labels, Dialect::Search] {
-        for tells_total in [true, false] {
+        for has_total in [true, false] {
             for count in [0, 1, 99, 100, 101, 200, 1000] {
-                let mut fleet = Fleet { tells_total, ..Fleet::of(count) };
+                let mut fleet = Fleet { has_total, ..Fleet::of(count) };
                 let found = read(dialect, &mut fleet, |_, _| {});
-                assert_eq!(found, fleet.ids, "{dialect:?} {count} {tells_total}");
+                assert_eq!(found, fleet.ids, "{dialect:?} {count} {has_total}");
             }
         }
     }
@@ -255,8 +255,8 @@ fn pages_that_are_too_large_are_read_in_parts() {
     for dialect in [Dialect::Search, Dialect::Labels] {
         for page in [PAGE_SIZE, 25] {
             // An API that returns fewer items than requested must return the total.
-            for tells_total in [Some(true), Some(false).filter(|_| page == PAGE_SIZE)].into_iter().flatten() {
-                let fleet = Fleet { tells_total, page, ..Fleet::of(1010) };
+            for has_total in [Some(true), Some(false).filter(|_| page == PAGE_SIZE)].into_iter().flatten() {
+                let fleet = Fleet { has_total, page, ..Fleet::of(1010) };
                 for large in [
                     vec![0, 1],
                     vec![500, 501, 510],
@@ -265,7 +265,7 @@ fn pages_that_are_too_large_are_read_in_parts() {
                     (90..130).collect(),
                 ] {
                     let (found, asked, is_complete) = read_large(dialect, &fleet, &large, 1);
-                    assert_eq!(found, fleet.ids, "{dialect:?} {page} {tells_total}: once each, in order");
+                    assert_eq!(found, fleet.ids, "{dialect:?} {page} {has_total}: once each, in order");
                     assert!(is_complete);
                     // The worst case is one request for each item, and a larger page now and then.
                     assert!(asked <= 1010 * 3 / 2, "{asked}");
@@ -462,12 +462,12 @@ fn the_last_row_is_known_though_it_can_not_be_understood() {
 }
 
 #[test]
-fn the_wish_of_the_server_is_heeded() {
+fn retry_after_is_honoured() {
     let mut pager = Pager::new(Dialect::Labels);
-    let wish = Duration::from_secs(30);
-    let failure = Failure { retry_after: Some(wish), ..Failure::new(Class::Throttled, "429") };
+    let retry_after = Duration::from_secs(30);
+    let failure = Failure { retry_after: Some(retry_after), ..Failure::new(Class::Throttled, "429") };
     pager.failed(&failure, NOW, &mut Random::from_seed(1));
-    assert_eq!(pager.next().unwrap().1, NOW + wish);
+    assert_eq!(pager.next().unwrap().1, NOW + retry_after);
     // A `Retry-After` of a day is not honoured for a day.
     let failure = Failure { retry_after: Some(Duration::from_hours(24)), ..failure };
     pager.failed(&failure, NOW, &mut Random::from_seed(1));

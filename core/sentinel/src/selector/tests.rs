@@ -62,7 +62,7 @@ fn each_operator_selects_as_in_kubernetes() {
 }
 
 #[test]
-fn each_problem_is_told_with_its_place() {
+fn each_problem_is_reported_with_its_field() {
     let wrong = ShardSelector {
         match_labels: labels(&[("", "x")]),
         match_expressions: vec![

@@ -67,7 +67,7 @@ fn a_page_as_long_as_the_list_is_looked_at_as_events_are_confirmed() {
 
 /// Another leader wrote after this one, and the watch was faster than the answer.
 #[test]
-fn a_late_answer_does_not_hide_what_somebody_else_wrote_since() {
+fn a_late_answer_does_not_hide_what_another_client_wrote_since() {
     let is_status = |action: &Action| matches!(action, Action::Patch { .. });
     let (mut sentinel, now, mut writes, _) = unanswered(&page(), is_status);
     let write = writes.pop_front().expect("the status is written");
@@ -139,13 +139,13 @@ fn conditions_hold_for_a_generation_that_changes_nothing() {
     let mut bench = Bench::new(confirmed_without_flaws);
     bench.configured(1, &spec());
     bench.passes(Duration::from_secs(6));
-    assert!(bench.told.contains("Ready=True"), "{}", bench.told);
-    bench.told.clear();
+    assert!(bench.log.contains("Ready=True"), "{}", bench.log);
+    bench.log.clear();
     let mut same = spec();
     same["pollInterval"] = json!("5000ms");
     bench.configured(2, &same);
-    assert!(!bench.told.contains("    Ready="), "{}", bench.told);
-    assert!(bench.told.contains("  status ConfigValid=True"), "{}", bench.told);
+    assert!(!bench.log.contains("    Ready="), "{}", bench.log);
+    assert!(bench.log.contains("  status ConfigValid=True"), "{}", bench.log);
 }
 
 /// Answers as all systems do in normal operation.

@@ -10,14 +10,14 @@ fn nothing_is_published_as_long_as_the_secret_is_unusable() {
     });
     bench.configured(1, &spec());
     bench.passes(Duration::from_secs(6));
-    assert!(bench.told.contains("Publishing=True AllConfirmed"), "{}", bench.told);
+    assert!(bench.log.contains("Publishing=True AllConfirmed"), "{}", bench.log);
     let mut changed = spec();
     changed["broker"] =
         json!({ "type": "rabbitmq", "topic": "events", "urlSecretRef": { "name": "rabbit", "key": "url" } });
     bench.configured(2, &changed);
     bench.passes(Duration::from_secs(6));
-    assert!(bench.told.contains("BrokerConnected=False SecretUnusable"), "{}", bench.told);
-    assert!(bench.told.contains("Publishing=False NotConnected"), "{}", bench.told);
+    assert!(bench.log.contains("BrokerConnected=False SecretUnusable"), "{}", bench.log);
+    assert!(bench.log.contains("Publishing=False NotConnected"), "{}", bench.log);
 }
 
 /// Such as a user of RabbitMQ without write permission: it can connect, and is disconnected at the first event.
@@ -32,9 +32,9 @@ fn a_broker_that_lets_in_and_confirms_nothing_is_left_alone() {
     });
     bench.configured(1, &spec());
     bench.passes(Duration::from_mins(10));
-    let connects = bench.told.matches("  connect\n").count();
+    let connects = bench.log.matches("  connect\n").count();
     assert!(connects < 35, "{connects} times in ten minutes");
-    assert!(bench.told.contains("BrokerConnected=False ConnectionLost: the connection to the broker was lost: the broker closed the channel: ACCESS_REFUSED"), "{}", bench.told);
+    assert!(bench.log.contains("BrokerConnected=False ConnectionLost: the connection to the broker was lost: the broker closed the channel: ACCESS_REFUSED"), "{}", bench.log);
 }
 
 /// Quiet shards have no confirmations for a long time, and still connect at once.
@@ -52,8 +52,8 @@ fn a_cycle_without_trouble_makes_up_for_lost_connections() {
     });
     bench.configured(1, &spec());
     bench.passes(Duration::from_mins(2));
-    let connects = bench.told.matches("  connect\n").count();
-    assert!(connects > 20, "{connects} times in two minutes: {}", bench.told);
+    let connects = bench.log.matches("  connect\n").count();
+    assert!(connects > 20, "{connects} times in two minutes: {}", bench.log);
 }
 
 /// Returns the range in a URL, for a fleet whose ids are numbers of six digits: from which row, up to which row, and which
@@ -116,7 +116,7 @@ fn a_list_that_was_given_up_goes_on_from_there() {
 }
 
 #[test]
-fn what_is_known_to_be_wrong_is_not_told_anew_when_rows_shift() {
+fn a_known_problem_is_not_logged_again_when_rows_shift() {
     let broken = |since: &str| json!({ "id": "broken", "labels": { "region": "us-east" }, "status": { "lastTransitionTime": since } });
     let mut polls = 0;
     let mut bench = Bench::new(move |action| match action {
@@ -131,7 +131,7 @@ fn what_is_known_to_be_wrong_is_not_told_anew_when_rows_shift() {
     });
     bench.configured(1, &spec());
     bench.passes(Duration::from_secs(30));
-    assert_eq!(bench.told.matches("a resource is left out").count(), 2, "{}", bench.told);
+    assert_eq!(bench.log.matches("a resource is left out").count(), 2, "{}", bench.log);
 }
 
 #[test]
@@ -190,17 +190,17 @@ fn nothing_is_polled_or_published_once_the_configuration_is_deleted() {
         let mut bench = Bench::new(confirmed);
         bench.configured(1, &spec());
         bench.passes(Duration::from_secs(6));
-        bench.told.clear();
+        bench.log.clear();
         end(&mut bench);
         bench.passes(Duration::from_secs(100));
-        let told = std::mem::take(&mut bench.told);
+        let log = std::mem::take(&mut bench.log);
         for action in ["  fetch ", "  connect", "  publish ", "  status "] {
-            assert!(!told.contains(action), "{action}: {told}");
+            assert!(!log.contains(action), "{action}: {log}");
         }
-        assert_eq!(told.matches("warning: SentinelConfig").count(), 4, "at once, and every 30 s: {told}");
-        assert_eq!(told.matches("config_load} Add(1)").count(), 4, "{told}");
+        assert_eq!(log.matches("warning: SentinelConfig").count(), 4, "at once, and every 30 s: {log}");
+        assert_eq!(log.matches("config_load} Add(1)").count(), 4, "{log}");
         bench.configured(2, &spec());
-        assert!(bench.told.contains("  publish due"), "{}", bench.told);
+        assert!(bench.log.contains("  publish due"), "{}", bench.log);
     }
 }
 
@@ -217,15 +217,16 @@ fn a_sentinel_of_the_wrong_dialect_is_not_publishing() {
     });
     bench.configured(1, &spec());
     bench.passes(Duration::from_secs(30));
-    assert!(!bench.told.contains("Publishing=True") && !bench.told.contains("Ready=True"), "{}", bench.told);
-    assert!(bench.told.contains("Publishing=False MalformedResources"), "{}", bench.told);
-    assert!(bench.told.contains("understood (its status has conditions"), "{}", bench.told);
+    assert!(!bench.log.contains("Publishing=True") && !bench.log.contains("Ready=True"), "{}", bench.log);
+    assert!(bench.log.contains("Publishing=False MalformedResources"), "{}", bench.log);
+    assert!(bench.log.contains("understood (its status has conditions"), "{}", bench.log);
 }
 
 /// A selector with a typing error selects nothing, which looks like a quiet fleet.
 #[test]
 fn a_selector_that_matches_nothing_is_reported() {
-    for (selector, is_told) in [(json!({ "matchLabels": { "region": "us-esat" } }), true), (json!({}), false)]
+    for (selector, is_reported) in
+        [(json!({ "matchLabels": { "region": "us-esat" } }), true), (json!({}), false)]
     {
         let mut bench = Bench::new(|action| match action {
             Action::Fetch { .. } => Ok(Success::Document(r#"{"items":[],"total":0}"#.into())),
@@ -235,10 +236,10 @@ fn a_selector_that_matches_nothing_is_reported() {
         spec["shardSelector"] = selector;
         bench.configured(1, &spec);
         bench.passes(Duration::from_secs(30));
-        let warnings = bench.told.matches("warning: the last poll read the whole list: no resource").count();
-        assert_eq!(warnings, usize::from(is_told), "once: {}", bench.told);
+        let warnings = bench.log.matches("warning: the last poll read the whole list: no resource").count();
+        assert_eq!(warnings, usize::from(is_reported), "once: {}", bench.log);
         for condition in ["FleetReachable=True NothingSelected", "Publishing=True NothingSelected"] {
-            assert_eq!(bench.told.contains(condition), is_told, "{}", bench.told);
+            assert_eq!(bench.log.contains(condition), is_reported, "{}", bench.log);
         }
     }
 }
@@ -273,29 +274,25 @@ fn what_is_left_out_because_it_is_too_large_is_never_said_to_be_published() {
         spec["hyperfleetAPI"]["dialect"] = json!(dialect);
         bench.configured(1, &spec);
         bench.passes(Duration::from_secs(6));
-        assert!(bench.told.contains(" took 0 ms: 250 resources, 250 published"), "{}", bench.told);
-        assert!(bench.told.contains("Ready=True"), "{}", bench.told);
+        assert!(bench.log.contains(" took 0 ms: 250 resources, 250 published"), "{}", bench.log);
+        assert!(bench.log.contains("Ready=True"), "{}", bench.log);
         *huge.borrow_mut() = Some(40);
         bench.passes(Duration::from_secs(6));
         for condition in
             ["FleetReachable=False AnswerTooLarge", "Publishing=False FleetNotListed", "Ready=False"]
         {
-            assert!(bench.told.contains(condition), "{}", bench.told);
+            assert!(bench.log.contains(condition), "{}", bench.log);
         }
-        bench.told.clear();
+        bench.log.clear();
         bench.passes(Duration::from_mins(1));
-        assert!(bench.told.contains(": 249 resources, 249 published"), "{}", bench.told);
-        assert!(
-            !bench.told.contains("Publishing=True") && !bench.told.contains("Ready=True"),
-            "{}",
-            bench.told
-        );
+        assert!(bench.log.contains(": 249 resources, 249 published"), "{}", bench.log);
+        assert!(!bench.log.contains("Publishing=True") && !bench.log.contains("Ready=True"), "{}", bench.log);
         *huge.borrow_mut() = None;
         bench.passes(Duration::from_secs(12));
         assert!(
-            bench.told.contains("FleetReachable=True FleetListed") && bench.told.contains("Ready=True"),
+            bench.log.contains("FleetReachable=True FleetListed") && bench.log.contains("Ready=True"),
             "{}",
-            bench.told
+            bench.log
         );
     }
 }
@@ -323,22 +320,22 @@ fn an_api_that_was_down_is_read_from_page_1_again() {
         let mut spec = spec();
         spec["hyperfleetAPI"]["dialect"] = json!(dialect);
         bench.configured(1, &spec);
-        assert!(bench.told.contains("450 resources, 450 published"), "{}", bench.told);
+        assert!(bench.log.contains("450 resources, 450 published"), "{}", bench.log);
         *is_up.borrow_mut() = false;
-        bench.told.clear();
+        bench.log.clear();
         bench.passes(Duration::from_mins(2));
-        let (polls, told) = (bench.told.matches(" took ").count(), bench.told.clone());
-        assert!(polls > 15, "{told}");
-        let asked: Vec<&str> = told.lines().filter(|line| line.contains("  fetch ")).collect();
-        assert!(asked.iter().all(|line| !line.contains("page=6") && !line.contains("id%20%3E")), "{told}");
+        let (polls, log) = (bench.log.matches(" took ").count(), bench.log.clone());
+        assert!(polls > 15, "{log}");
+        let asked: Vec<&str> = log.lines().filter(|line| line.contains("  fetch ")).collect();
+        assert!(asked.iter().all(|line| !line.contains("page=6") && !line.contains("id%20%3E")), "{log}");
         assert!(asked.len() <= 4 * polls, "{} requests in {polls} polls", asked.len());
         // The last one may still be in flight.
-        let failures = told.matches("fetch_resources} Add(1)").count();
-        assert!((polls..=polls + 1).contains(&failures), "{failures} in {polls} polls: {told}");
-        assert_eq!(told.matches("warning: GET http://api/").count(), failures, "{told}");
+        let failures = log.matches("fetch_resources} Add(1)").count();
+        assert!((polls..=polls + 1).contains(&failures), "{failures} in {polls} polls: {log}");
+        assert_eq!(log.matches("warning: GET http://api/").count(), failures, "{log}");
         *is_up.borrow_mut() = true;
-        bench.told.clear();
+        bench.log.clear();
         bench.passes(Duration::from_secs(6));
-        assert!(bench.told.contains("450 resources, 450 published"), "{}", bench.told);
+        assert!(bench.log.contains("450 resources, 450 published"), "{}", bench.log);
     }
 }

@@ -141,7 +141,7 @@ async fn prepare(args: &Args, environment: &Environment) -> anyhow::Result<(Serv
     let sentinel = Sentinel::new(Settings {
         namespace,
         config: args.config.clone(),
-        tells_decisions: tracing::enabled!(tracing::Level::DEBUG),
+        logs_decisions: tracing::enabled!(tracing::Level::DEBUG),
         traces: environment.traces,
         seed,
     });

@@ -76,7 +76,7 @@ fn credentials_are_read_in_either_form() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn each_problem_is_reported_with_its_position() {
     let one = |entry: Value| json!({"auths": {"https://me:hunter2@quay.io/team": entry}}).to_string();
     let table = [
         (String::new(), "it is not JSON (line 1"),

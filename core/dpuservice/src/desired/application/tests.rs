@@ -76,14 +76,14 @@ fn services_of_one_name_do_not_share_an_application() {
 }
 
 #[test]
-fn a_name_of_somebody_else_is_passed_over() {
+fn a_name_of_another_owner_is_skipped() {
     let mut store = store(&[("dpf", "dpu-01", 1)]);
     store.taken.insert(Name::new(ARGO_NAMESPACE, "hbn-01"));
     assert_eq!(names(&mut store, &[("default", "hbn")], &[("dpf", "dpu-01")]), ["hbn-dpu-01"]);
 }
 
 #[test]
-fn long_names_are_cut_and_still_tell_apart() {
+fn long_names_are_cut_and_stay_distinct() {
     let long = "a-service-with-a-name-that-is-as-long-as-a-label-admits-63chars".to_owned();
     assert_eq!(long.len(), 63);
     let cluster = format!("{}-01", "c".repeat(80));
@@ -167,7 +167,7 @@ fn what_has_been_taken_out_of_the_values_is_noticed() {
 }
 
 #[test]
-fn whom_it_was_made_for_is_read_from_labels_or_annotations() {
+fn the_service_and_cluster_are_read_from_labels_or_annotations() {
     let (service, cluster) = (Name::new("default", "hbn"), Name::new("dpf", "dpu-01"));
     let whole = manifest(&service, &spec(), &cluster, "https://a");
     let mut without_labels = whole.clone();
@@ -188,7 +188,7 @@ fn whom_it_was_made_for_is_read_from_labels_or_annotations() {
 }
 
 #[test]
-fn what_argo_cd_repeats_is_no_news() {
+fn a_repeated_comparison_of_argo_cd_is_no_change() {
     let (service, cluster) = (Name::new("default", "hbn"), Name::new("dpf", "dpu-01"));
     let mut object = manifest(&service, &spec(), &cluster, "https://a");
     object["status"] = json!({ "reconciledAt": "2026-01-01T00:00:00Z", "sync": { "status": "Synced" } });

@@ -92,7 +92,7 @@ fn every_form_is_converted_or_refused() {
 
 /// A recording leads to the same decisions: the Secret that is made from a placeholder is the placeholder of the Secret.
 #[test]
-fn a_stand_in_gives_the_stand_in_of_what_it_stands_for() {
+fn a_stand_in_converts_to_the_stand_in_of_the_converted_original() {
     let hide = |secret: &[u8]| format!("hidden-{}", lockstep_engine::digest::digest(&json!(secret)));
     let users = [
         user(),
@@ -110,17 +110,17 @@ fn a_stand_in_gives_the_stand_in_of_what_it_stands_for() {
             "{hidden}"
         );
         match (parse(text.as_bytes()), parse(hidden.as_bytes())) {
-            (Ok(told), Ok(recorded)) => {
-                assert_eq!(told.server, recorded.server);
-                let config = config_stand_in(told.config.to_string().as_bytes(), &hide);
+            (Ok(original), Ok(recorded)) => {
+                assert_eq!(original.server, recorded.server);
+                let config = config_stand_in(original.config.to_string().as_bytes(), &hide);
                 assert_eq!(config, recorded.config.to_string());
             }
-            (told, recorded) => assert_eq!(told.err(), recorded.err()),
+            (original, recorded) => assert_eq!(original.err(), recorded.err()),
         }
     }
-    let told = kubeconfig(&cluster(), &json!({ "token": "t0ken" })).to_string();
-    let twice = told.replacen('{', "{\"users\": [], ", 1);
-    let odd = told.replacen('{', "{1: 2, \"preferences\": {3: 4}, ", 1);
+    let original = kubeconfig(&cluster(), &json!({ "token": "t0ken" })).to_string();
+    let twice = original.replacen('{', "{\"users\": [], ", 1);
+    let odd = original.replacen('{', "{1: 2, \"preferences\": {3: 4}, ", 1);
     let numbers = kubeconfig(&cluster(), &json!({ "username": "root", "password": 5_337_533 })).to_string();
     let misplaced = "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u, extensions: [s3cret]}}]\n\
                      clusters: [{name: c, token: s3cret, cluster: {server: 'https://root:s3cret@host'}}]\n\
@@ -148,7 +148,7 @@ fn a_stand_in_gives_the_stand_in_of_what_it_stands_for() {
 }
 
 #[test]
-fn what_is_no_kubeconfig_is_told_without_a_word_of_it() {
+fn an_invalid_kubeconfig_is_reported_without_quoting_it() {
     for text in
         ["s3cret", "[s3cret]", "users: s3cret", "a: [", "users: [{user: s3cret}]", "\u{0}", "{\"s3cret\": "]
     {

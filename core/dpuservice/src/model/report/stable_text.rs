@@ -42,8 +42,8 @@ fn without_uuids(word: &str) -> String {
             let is_uuid = inner && is_hex(&first[before..]) && is_hex(&last[..behind]);
             is_uuid.then(|| format!("{}*{}", &first[..before], &last[behind..]))
         });
-        if let Some(stands_for) = candidate {
-            kept.push(stands_for);
+        if let Some(replacement) = candidate {
+            kept.push(replacement);
             at += UUID.len();
         } else {
             kept.push(groups[at].to_owned());

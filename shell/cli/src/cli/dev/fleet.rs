@@ -113,7 +113,7 @@ impl Fleet {
         Sentinel::new(Settings {
             namespace: NAMESPACE.to_owned(),
             config: self.example.config.to_owned(),
-            tells_decisions: false,
+            logs_decisions: false,
             traces: false,
             seed,
         })
