@@ -42,7 +42,7 @@ async fn measure(plane: &ControlPlane) -> anyhow::Result<()> {
     roll_out(&tenant, &bridge).await?;
     change_dpu_clusters(&tenant, &bridge).await?;
     drop(bridge);
-    start_anew(Watched::start("bridge", plane.config().await?)?).await
+    restart(Watched::start("bridge", plane.config().await?)?).await
 }
 
 async fn set_up(client: Client, surroundings: &Surroundings) -> anyhow::Result<Tenant> {
@@ -119,7 +119,7 @@ async fn change_dpu_clusters(tenant: &Tenant, bridge: &Watched) -> anyhow::Resul
 }
 
 /// Measures the requests of a Bridge that has just started and finds the desired state.
-async fn start_anew(bridge: Watched) -> anyhow::Result<()> {
+async fn restart(bridge: Watched) -> anyhow::Result<()> {
     let began = Instant::now();
     until("every bridge was looked at", async || {
         let passes = bridge.passes();

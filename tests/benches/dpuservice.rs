@@ -56,7 +56,7 @@ async fn measure(plane: &ControlPlane) -> anyhow::Result<()> {
     change_services(&user, &controller).await?;
     rotate(&user, &controller).await?;
     drop(controller);
-    start_anew(Watched::start("dpuservice", plane.config().await?)?).await
+    restart(Watched::start("dpuservice", plane.config().await?)?).await
 }
 
 /// Waits until the condition holds.
@@ -188,7 +188,7 @@ async fn rotate(user: &User, controller: &Watched) -> anyhow::Result<()> {
 }
 
 /// Measures the requests of a controller that has just started and finds the desired state.
-async fn start_anew(controller: Watched) -> anyhow::Result<()> {
+async fn restart(controller: Watched) -> anyhow::Result<()> {
     let began = Instant::now();
     until("every service was looked at", async || {
         let passes = controller.passes();

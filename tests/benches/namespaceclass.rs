@@ -67,17 +67,17 @@ fn core_steps() -> anyhow::Result<()> {
         let _ = operator.step(Event::ListCompleted { kind }, now);
     }
     let began = Instant::now();
-    let mut told = 0;
+    let mut reconciles = 0;
     for number in 0..STEPS {
         let object = json!({ "metadata": {
             "name": format!("ns-{}", number % 1000), "uid": "u", "resourceVersion": (number + 1).to_string(),
         } });
         let event = Event::Applied { kind: names::namespace(), object: object.into() };
-        told += operator.step(event, now).notes.len();
+        reconciles += operator.step(event, now).notes.len();
     }
     let rate = f64::from(STEPS) / began.elapsed().as_secs_f64();
     println!(
-        "core: {rate:.0} steps/s, each with the reconcile of a namespace without a class ({told} reconciles)"
+        "core: {rate:.0} steps/s, each with the reconcile of a namespace without a class ({reconciles} reconciles)"
     );
     Ok(())
 }

@@ -102,14 +102,14 @@ impl Court {
         field: &str,
         values: impl IntoIterator<Item = Option<Value>>,
     ) -> anyhow::Result<String> {
-        let mut told = String::new();
+        let mut results = String::new();
         for value in values {
             let case = value.as_ref().map_or_else(|| "left out".to_owned(), shown);
             let mut object = self.sound();
             set(&mut object["spec"], field, value);
-            writeln!(told, "{field} {case}\n    {}", self.judge(&object).await?)?;
+            writeln!(results, "{field} {case}\n    {}", self.judge(&object).await?)?;
         }
-        Ok(told)
+        Ok(results)
     }
 
     /// Returns the stored object with the name of the valid one.
@@ -137,14 +137,18 @@ impl Court {
     pub async fn judge_value(&self, field: &str, value: &Value) -> anyhow::Result<String> {
         let mut changed = self.sound();
         set(&mut changed["spec"], field, Some(value.clone()));
-        let mut told = format!("{field} {}\n", shown(value));
+        let mut results = format!("{field} {}\n", shown(value));
         let mut replacement = self.stored().await?;
         replacement["spec"] = changed["spec"].clone();
-        writeln!(told, "    PUT    {}", self.judge_change("PUT", "application/json", &replacement).await?)?;
+        writeln!(
+            results,
+            "    PUT    {}",
+            self.judge_change("PUT", "application/json", &replacement).await?
+        )?;
         let patch = json!({ "spec": changed["spec"] });
-        writeln!(told, "    merge  {}", self.judge_change("PATCH", MERGE, &patch).await?)?;
-        writeln!(told, "    apply  {}", self.judge_change("PATCH", APPLY, &changed).await?)?;
-        Ok(told)
+        writeln!(results, "    merge  {}", self.judge_change("PATCH", MERGE, &patch).await?)?;
+        writeln!(results, "    apply  {}", self.judge_change("PATCH", APPLY, &changed).await?)?;
+        Ok(results)
     }
 
     /// Creates objects from these texts with strict validation. Returns each with the stored object.
@@ -168,13 +172,13 @@ impl Court {
         let columns = table["columnDefinitions"].as_array().context("no columns")?;
         let cells = table["rows"][0]["cells"].as_array().context("no cells")?;
         ensure!(columns.len() == cells.len(), "{table}");
-        let mut told = String::new();
+        let mut text = String::new();
         for (column, cell) in columns.iter().zip(cells) {
             // The age grows while the test runs.
             let cell = if column["name"] == "Age" { "an age".into() } else { cell.clone() };
-            writeln!(told, "{} {} {}: {cell}", column["priority"], column["type"], column["name"])?;
+            writeln!(text, "{} {} {}: {cell}", column["priority"], column["type"], column["name"])?;
         }
-        Ok(told)
+        Ok(text)
     }
 
     /// Returns the discovery of the group and version, without the hashes.

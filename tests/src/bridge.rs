@@ -30,7 +30,7 @@ use crate::upstream::definitions;
 use crate::user::User;
 use crate::watched::Watched;
 
-pub mod life;
+pub mod lifecycle;
 pub mod objects;
 pub mod storm;
 mod tenant;

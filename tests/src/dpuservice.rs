@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::chart::{apply, install_crd};
 use crate::user::User;
 
-pub mod life;
+pub mod lifecycle;
 
 /// The namespace of DPUClusters.
 pub const DPF: &str = "dpf-operator-system";

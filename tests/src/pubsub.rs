@@ -57,20 +57,20 @@ impl PubSub {
 
     /// Creates `projects/P/topics/T` with a consumer, before the first message.
     pub async fn create(&mut self, topic: &str) -> anyhow::Result<()> {
-        self.tell(&format!("create {topic}")).await
+        self.send(&format!("create {topic}")).await
     }
 
     /// Closes all connections of publishers, and accepts no new ones. The consumer stays.
     pub async fn leave(&mut self) -> anyhow::Result<()> {
-        self.tell("leave").await
+        self.send("leave").await
     }
 
     /// Accepts connections again, at the same address.
     pub async fn come_back(&mut self) -> anyhow::Result<()> {
-        self.tell("return").await
+        self.send("return").await
     }
 
-    async fn tell(&mut self, command: &str) -> anyhow::Result<()> {
+    async fn send(&mut self, command: &str) -> anyhow::Result<()> {
         self.commands.write_all(format!("{command}\n").as_bytes()).await?;
         loop {
             match line(&mut self.printed).await? {

@@ -67,15 +67,23 @@ impl Config {
     }
 
     /// Waits for a condition with this status and reason about the latest generation.
-    pub async fn told(&self, condition: &str, status: &str, reason: &str) -> anyhow::Result<Condition> {
+    pub async fn until_condition(
+        &self,
+        condition: &str,
+        status: &str,
+        reason: &str,
+    ) -> anyhow::Result<Condition> {
         eventually(&format!("{condition} is {status}, {reason}"), async || {
             let object = self.api.get(&self.name).await?;
             let generation = object.metadata.generation.context("no generation")?;
-            let told = self.status().await?;
-            let found =
-                told.conditions.iter().find(|c| c.type_ == condition).with_context(|| format!("{told:?}"))?;
-            ensure!(found.status == status && found.reason == reason, "{told:?}");
-            ensure!(told.observed_generation == generation, "{generation}: {told:?}");
+            let current = self.status().await?;
+            let found = current
+                .conditions
+                .iter()
+                .find(|c| c.type_ == condition)
+                .with_context(|| format!("{current:?}"))?;
+            ensure!(found.status == status && found.reason == reason, "{current:?}");
+            ensure!(current.observed_generation == generation, "{generation}: {current:?}");
             Ok(found.clone())
         })
         .await

@@ -176,10 +176,10 @@ pub async fn a_cycle_passes(sentinel: &Program) -> anyhow::Result<()> {
 }
 
 /// Collects the arriving events until all of these have arrived.
-pub async fn arrive(arrivals: &mut Arrivals, awaited: &[String]) -> anyhow::Result<BTreeSet<String>> {
+pub async fn arrive(arrivals: &mut Arrivals, expected: &[String]) -> anyhow::Result<BTreeSet<String>> {
     let mut arrived = BTreeSet::new();
     let all = async {
-        while !awaited.iter().all(|id| arrived.contains(id)) {
+        while !expected.iter().all(|id| arrived.contains(id)) {
             arrived.insert(arrivals.next().await?.resource);
         }
         Ok(())

@@ -87,14 +87,14 @@ impl User {
     }
 
     /// Waits until a condition of an object has this status and reason, and returns its message.
-    pub async fn told(
+    pub async fn until_condition(
         &self,
         place: (&str, &str, &str),
         condition: &str,
-        told: &str,
+        state: &str,
     ) -> anyhow::Result<String> {
-        let what = format!("{} {} tells {condition}={told}", place.0, place.2);
-        let object = self.until(&what, place, |object| said(object, condition).0 == told).await?;
+        let what = format!("{} {} tells {condition}={state}", place.0, place.2);
+        let object = self.until(&what, place, |object| said(object, condition).0 == state).await?;
         Ok(said(&object, condition).1)
     }
 

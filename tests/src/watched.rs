@@ -45,14 +45,14 @@ impl Watched {
         let settings = operator::Config { concurrency, resync, instance: format!("{controller}-0"), seed: 1 };
         let metrics = Metrics::new(Registry::new())?;
         let mut manager = Manager::new(client, Clock::start(jiff::Timestamp::now), 1, metrics.clone());
-        let (sink, mut told) = mpsc::unbounded_channel();
+        let (sink, mut incoming) = mpsc::unbounded_channel();
         manager.send_notes_to(sink);
         manager.add(controllers::machine(controller, &settings).context("there is no such controller")?);
         let notes = Arc::<Mutex<Vec<Note>>>::default();
         let kept = Arc::clone(&notes);
         tokio::spawn(async move {
-            while let Some(told) = told.recv().await {
-                kept.lock().unwrap_or_else(PoisonError::into_inner).push(told.note);
+            while let Some(received) = incoming.recv().await {
+                kept.lock().unwrap_or_else(PoisonError::into_inner).push(received.note);
             }
         });
         let (trigger, stopping) = shutdown::channel();
@@ -93,7 +93,7 @@ impl Watched {
     }
 
     /// Returns everything that it has reported: notes and metrics.
-    pub fn told(&self) -> anyhow::Result<String> {
+    pub fn reported(&self) -> anyhow::Result<String> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(format!("{notes:?}\n{}", String::from_utf8(self.metrics.encode()?)?))
     }

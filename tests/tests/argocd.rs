@@ -109,7 +109,7 @@ impl Environment {
     }
 
     async fn condition(&self, name: &str, condition: &str, state: &str) -> anyhow::Result<String> {
-        self.user.told(("DPUService", SERVICES, name), condition, state).await
+        self.user.until_condition(("DPUService", SERVICES, name), condition, state).await
     }
 
     async fn is_ready(&self, name: &str) -> anyhow::Result<()> {

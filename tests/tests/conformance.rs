@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use lockstep_tests::conformance::{
-    CONFIG_MAPS, DEPLOYMENTS, Kind, ModelArm, RealArm, Report, Scenario, WIDGETS, compare, install, lives,
-    own_definitions, own_lives, sequences, widgets,
+    CONFIG_MAPS, DEPLOYMENTS, Kind, ModelArm, RealArm, Report, Scenario, WIDGETS, compare, install,
+    lifecycles, own_definitions, own_lifecycles, sequences, widgets,
 };
 use lockstep_tests::control_plane::ControlPlane;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
@@ -18,9 +18,9 @@ const SEQUENCES: u32 = 120;
 
 /// The number of compared requests, so that no suite passes that compares nothing. The numbers of the hand-written scenarios
 /// and of the lifecycles are exact. The number of generated requests is a minimum, because it changes with the generator.
-const HAND_WRITTEN: usize = 1205;
-const BUILT_IN_LIVES: usize = 2047;
-const OWN_LIVES: usize = 273;
+const HANDWRITTEN: usize = 1205;
+const BUILT_IN_LIFECYCLES: usize = 2047;
+const OWN_LIFECYCLES: usize = 273;
 const GENERATED: usize = 1400;
 
 /// Returns the hand-written scenarios, in the order of their names; `SCENARIO` picks one.
@@ -39,7 +39,7 @@ fn scenarios() -> anyhow::Result<Vec<PathBuf>> {
 }
 
 #[tokio::test]
-async fn hand_written_scenarios_agree() -> anyhow::Result<()> {
+async fn handwritten_scenarios_agree() -> anyhow::Result<()> {
     let mut real = RealArm::new(ControlPlane::shared()).await?;
     let mut report = Report::default();
     for path in scenarios()? {
@@ -48,23 +48,23 @@ async fn hand_written_scenarios_agree() -> anyhow::Result<()> {
         println!("{}: {} requests compared", scenario.name, found.compared);
         report.absorb(found);
     }
-    settle(&report, HAND_WRITTEN);
+    settle(&report, HANDWRITTEN);
     Ok(())
 }
 
 #[tokio::test]
-async fn the_lives_of_built_in_kinds_agree() -> anyhow::Result<()> {
-    lives_agree(&lives()?, &[], BUILT_IN_LIVES).await
+async fn the_lifecycles_of_built_in_kinds_agree() -> anyhow::Result<()> {
+    lifecycles_agree(&lifecycles()?, &[], BUILT_IN_LIFECYCLES).await
 }
 
 #[tokio::test]
-async fn the_lives_of_our_own_kinds_agree() -> anyhow::Result<()> {
-    lives_agree(&own_lives()?, &own_definitions(), OWN_LIVES).await
+async fn the_lifecycles_of_our_own_kinds_agree() -> anyhow::Result<()> {
+    lifecycles_agree(&own_lifecycles()?, &own_definitions(), OWN_LIFECYCLES).await
 }
 
 /// Compares lifecycles, each on a model of its own; `SCENARIO` picks one.
-async fn lives_agree(
-    lives: &[Scenario],
+async fn lifecycles_agree(
+    lifecycles: &[Scenario],
     definitions: &[CustomResourceDefinition],
     requests: usize,
 ) -> anyhow::Result<()> {
@@ -74,7 +74,9 @@ async fn lives_agree(
     }
     let picked = std::env::var("SCENARIO").ok();
     let mut report = Report::default();
-    for scenario in lives.iter().filter(|life| picked.as_ref().is_none_or(|name| *name == life.name)) {
+    for scenario in
+        lifecycles.iter().filter(|lifecycle| picked.as_ref().is_none_or(|name| *name == lifecycle.name))
+    {
         let mut model = ModelArm::default();
         for crd in definitions {
             install(&mut model, crd).await?;

@@ -28,14 +28,14 @@ impl Dev {
             .stdout(Stdio::piped())
             .spawn()?;
         let mut lines = BufReader::new(process.stdout.take().context("no output")?).lines();
-        let mut told = String::new();
-        while !told.contains("Ctrl-C ends it") {
-            told += &lines.next().context("it ended")??;
-            told.push('\n');
+        let mut output = String::new();
+        while !output.contains("Ctrl-C ends it") {
+            output += &lines.next().context("it ended")??;
+            output.push('\n');
         }
         // All output is read, so that the pipe never fills up.
         std::thread::spawn(move || lines.for_each(drop));
-        Ok((Self { process, kubectl: control_plane::kubectl()?, directory }, told))
+        Ok((Self { process, kubectl: control_plane::kubectl()?, directory }, output))
     }
 
     /// Runs a kubectl command from the output. Returns its output or its error.
@@ -96,8 +96,8 @@ fn settings(name: &str, level: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_creates_labels_switches_updates_and_removes() -> anyhow::Result<()> {
-    let (dev, told) = Dev::start("namespaceclass")?;
-    assert!(told.contains("  kubectl --kubeconfig lockstep.kubeconfig "), "{told}");
+    let (dev, output) = Dev::start("namespaceclass")?;
+    assert!(output.contains("  kubectl --kubeconfig lockstep.kubeconfig "), "{output}");
     let account =
         json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "developer" } });
     let team = class("team", &json!([settings("settings", "info"), account]));

@@ -9,7 +9,7 @@ use kube::{Client, Config};
 use lockstep_dpuservice::names::ARGO_NAMESPACE;
 use lockstep_external as external;
 use lockstep_tests::control_plane::ControlPlane;
-use lockstep_tests::dpuservice::{self, DPF, SERVICES, life};
+use lockstep_tests::dpuservice::{self, DPF, SERVICES, lifecycle};
 use lockstep_tests::ground::eventually;
 use lockstep_tests::upstream::definitions;
 use lockstep_tests::user::User;
@@ -20,39 +20,42 @@ use serde_json::{Value, json};
 const A_WHILE: Duration = Duration::from_secs(3);
 
 #[tokio::test]
-async fn a_service_lives_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_service_is_created_changed_and_deleted_on_the_embedded_server() -> anyhow::Result<()> {
     let (host, config) = dpuservice::embedded().await?;
-    a_service_lives(config, external::definitions(&external::DPUSERVICE)).await?;
+    a_service_is_created_changed_and_deleted(config, external::definitions(&external::DPUSERVICE)).await?;
     drop(host);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_service_lives_on_a_real_server_with_its_garbage_collector() -> anyhow::Result<()> {
+async fn a_service_is_created_changed_and_deleted_on_a_real_server() -> anyhow::Result<()> {
     let plane = ControlPlane::start()?;
-    a_service_lives(plane.config().await?, definitions(&external::DPUSERVICE)?).await
+    a_service_is_created_changed_and_deleted(plane.config().await?, definitions(&external::DPUSERVICE)?).await
 }
 
-async fn a_service_lives(config: Config, definitions: Vec<Value>) -> anyhow::Result<()> {
+async fn a_service_is_created_changed_and_deleted(
+    config: Config,
+    definitions: Vec<Value>,
+) -> anyhow::Result<()> {
     let client = Client::try_from(config.clone())?;
     dpuservice::prepare(&client, &dpuservice::own_definitions()?).await?;
     dpuservice::prepare(&client, &definitions).await?;
     let external = dpuservice::surround(client.clone())?;
     let controller = Watched::start("dpuservice", config)?;
     let user = User { client };
-    life::comes(&user).await?;
+    lifecycle::comes(&user).await?;
     what_is_shared_stays(&user).await?;
     at_rest_nothing_is_written(&user, &controller).await?;
-    life::changes(&user).await?;
-    life::has_kubeconfig_rotated(&user).await?;
-    life::loses_a_cluster(&user).await?;
-    life::is_meddled_with(&user).await?;
-    life::is_not_alone(&user).await?;
-    life::a_cluster_leaves(&user).await?;
-    life::hushed(&life::shown(&user).await?)?;
-    life::goes(&user).await?;
-    life::hushed(&life::shown(&user).await?)?;
-    life::hushed(&controller.told()?)?;
+    lifecycle::changes(&user).await?;
+    lifecycle::has_kubeconfig_rotated(&user).await?;
+    lifecycle::loses_a_cluster(&user).await?;
+    lifecycle::is_meddled_with(&user).await?;
+    lifecycle::is_not_alone(&user).await?;
+    lifecycle::a_cluster_leaves(&user).await?;
+    lifecycle::hushed(&lifecycle::shown(&user).await?)?;
+    lifecycle::goes(&user).await?;
+    lifecycle::hushed(&lifecycle::shown(&user).await?)?;
+    lifecycle::hushed(&controller.reported()?)?;
     drop(external);
     Ok(())
 }
@@ -88,8 +91,8 @@ async fn at_rest_nothing_is_written(user: &User, controller: &Watched) -> anyhow
     for (kind, namespace, name, woken) in [
         ("Secret", DPF, "dpu-cluster-01-admin-kubeconfig", (DPF, "dpu-cluster-01")),
         ("Secret", ARGO_NAMESPACE, "dpu-cluster-02-argocd", (DPF, "dpu-cluster-02")),
-        ("AppProject", ARGO_NAMESPACE, "doca-platform-framework", (SERVICES, life::NAME)),
-        ("Application", ARGO_NAMESPACE, "hbn-01", (SERVICES, life::NAME)),
+        ("AppProject", ARGO_NAMESPACE, "doca-platform-framework", (SERVICES, lifecycle::NAME)),
+        ("Application", ARGO_NAMESPACE, "hbn-01", (SERVICES, lifecycle::NAME)),
     ] {
         let passes = controller.passes_of(woken.0, woken.1);
         let touch = match kind {

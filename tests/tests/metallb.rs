@@ -170,12 +170,16 @@ impl Ground {
                 Ok(())
             }
             Step::Service(name, Some(address)) => {
-                self.service(name, &table::wish(Some(address)), &json!({})).await
+                self.service(name, &table::requested_address(Some(address)), &json!({})).await
             }
             Step::Service(name, None) => self.service(name, &json!({}), &json!({})).await,
             Step::Special(name, changes) => self.service(name, &json!({}), &yaml::read(changes)?).await,
-            Step::Ask(name, wish) => {
-                self.change(name, &json!({ "metadata": { "annotations": table::wish(*wish) } })).await
+            Step::Ask(name, address) => {
+                self.change(
+                    name,
+                    &json!({ "metadata": { "annotations": table::requested_address(*address) } }),
+                )
+                .await
             }
             Step::Change(name, change) => self.change(name, &yaml::read(change)?).await,
             Step::Gone(name) => {
@@ -188,12 +192,12 @@ impl Ground {
     /// Returns the addresses of all Services except the probes.
     async fn addresses(&self) -> anyhow::Result<BTreeMap<String, Option<String>>> {
         let services = self.services().list(&ListParams::default()).await?;
-        let told = services.into_iter().filter_map(|service| {
+        let addresses = services.into_iter().filter_map(|service| {
             let name = service.metadata.name.filter(|name| !name.starts_with(PROBE))?;
             let ingress = service.status.and_then(|status| status.load_balancer?.ingress).unwrap_or_default();
             Some((name, ingress.into_iter().next().and_then(|ingress| ingress.ip)))
         });
-        Ok(told.collect())
+        Ok(addresses.collect())
     }
 
     /// Waits until all earlier requests have been processed. The probe is not deleted, because the deletion of a Service with
@@ -201,7 +205,8 @@ impl Ground {
     async fn rest(&self) -> anyhow::Result<()> {
         let number = self.probes.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PROBE}-{number}");
-        self.service(&name, &table::wish(Some(&format!("203.0.113.{number}"))), &json!({})).await?;
+        self.service(&name, &table::requested_address(Some(&format!("203.0.113.{number}"))), &json!({}))
+            .await?;
         eventually("the probe has its address", async || {
             let probe = self.services().get(&name).await?;
             let ingress = probe.status.and_then(|status| status.load_balancer?.ingress);

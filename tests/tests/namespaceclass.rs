@@ -21,11 +21,11 @@ mod world;
 use self::bad_input::{
     a_class_that_no_label_can_name_is_refused,
     a_kind_that_appears_later_is_applied_without_touching_the_class,
+    a_removed_resource_is_pruned_when_the_class_is_fixed,
     a_switch_to_a_class_with_a_mistake_takes_what_was_of_the_other,
+    an_immutable_field_is_reported_until_the_object_is_deleted,
     every_mistake_is_named_and_takes_nothing_away, mistakes_are_all_named_and_hold_nothing_else_back,
-    what_can_not_be_changed_is_told_and_made_anew_once_it_is_deleted,
     what_does_not_fit_the_schema_of_its_kind_is_rejected,
-    what_leaves_a_class_with_a_mistake_goes_when_that_is_mended,
 };
 use self::drift::every_field_that_the_class_sets_comes_back;
 use self::world::{LABEL, World, account, listed, secret, settings};
@@ -64,10 +64,10 @@ on_both_grounds!(
     every_mistake_is_named_and_takes_nothing_away,
     mistakes_are_all_named_and_hold_nothing_else_back,
     what_does_not_fit_the_schema_of_its_kind_is_rejected,
-    what_leaves_a_class_with_a_mistake_goes_when_that_is_mended,
+    a_removed_resource_is_pruned_when_the_class_is_fixed,
     a_switch_to_a_class_with_a_mistake_takes_what_was_of_the_other,
     a_kind_that_appears_later_is_applied_without_touching_the_class,
-    what_can_not_be_changed_is_told_and_made_anew_once_it_is_deleted,
+    an_immutable_field_is_reported_until_the_object_is_deleted,
     a_class_that_no_label_can_name_is_refused,
 );
 

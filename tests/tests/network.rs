@@ -220,8 +220,8 @@ fn another_process_gives_the_same_trace() -> anyhow::Result<()> {
     let here = network::run(Scene::Classes, SEED, None, false).hash;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--exact", "replay", "--nocapture"]).env(VARIABLE, SEED.to_string());
-    let told = String::from_utf8(command.output()?.stdout)?;
-    let there = told.lines().find_map(|line| line.strip_prefix(HASH)).context("no hash was told")?;
+    let output = String::from_utf8(command.output()?.stdout)?;
+    let there = output.lines().find_map(|line| line.strip_prefix(HASH)).context("no hash was told")?;
     ensure!(there == here, "{there} there, {here} here");
     Ok(())
 }

@@ -70,24 +70,27 @@ async fn every_event_arrives_whole_and_once() -> anyhow::Result<()> {
         reaches(&sentinel, CYCLES, 1).await?;
         let metrics = sentinel.metrics().await?;
         assert_eq!(sum(&metrics, PUBLISHED, ""), CLUSTERS as u64, "{metrics}");
-        world.config.told("Publishing", "True", "AllConfirmed").await?;
+        world.config.until_condition("Publishing", "True", "AllConfirmed").await?;
         assert!(sentinel.terminate().await?.success());
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_that_is_missing_is_told_and_awaited() -> anyhow::Result<()> {
+async fn a_missing_topic_is_reported_until_it_exists() -> anyhow::Result<()> {
     let world = World::new("pubsub_missing", 10).await?;
     let mut service = PubSub::start().await?;
     let sentinel = sentinel(&world, &service, false).await?;
-    let told = world.config.told("BrokerConnected", "False", "ConfigurationRefused").await?;
-    assert!(told.message.contains("create the topic") && told.message.contains(&topic(&world)), "{told:?}");
+    let condition = world.config.until_condition("BrokerConnected", "False", "ConfigurationRefused").await?;
+    assert!(
+        condition.message.contains("create the topic") && condition.message.contains(&topic(&world)),
+        "{condition:?}"
+    );
     service.create(&topic(&world)).await?;
     for _ in 0..10 {
         service.next().await?;
     }
-    world.config.told("BrokerConnected", "True", "Connected").await?;
+    world.config.until_condition("BrokerConnected", "True", "Connected").await?;
     assert!(sentinel.metric(BROKER_ERRORS, "broker_type=\"gcp-pubsub\"").await? > 0);
     Ok(())
 }
@@ -104,9 +107,9 @@ async fn a_service_that_goes_away_loses_no_event() -> anyhow::Result<()> {
     reaches(&sentinel, PUBLISHED, 500).await?;
     service.leave().await?;
     world.state().answer_only(u64::MAX);
-    world.config.told("BrokerConnected", "False", "ConnectionFailed").await?;
+    world.config.until_condition("BrokerConnected", "False", "ConnectionFailed").await?;
     service.come_back().await?;
-    world.config.told("BrokerConnected", "True", "Connected").await?;
+    world.config.until_condition("BrokerConnected", "True", "Connected").await?;
 
     let (mut arrived, mut received) = (BTreeSet::new(), 0);
     while arrived.len() < CLUSTERS {

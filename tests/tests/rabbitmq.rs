@@ -158,7 +158,7 @@ async fn a_topic_exchange_of_adapters_is_shared() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_told_without_the_password() -> anyhow::Result<()> {
+async fn refusals_are_reported_without_the_password() -> anyhow::Result<()> {
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };
     let address = broker.address();
     let (_connection, channel) = open(broker).await?;

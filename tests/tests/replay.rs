@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use anyhow::ensure;
-use bridge::the_life_of_a_bridge_replays;
+use bridge::the_lifecycle_of_a_bridge_replays;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -264,5 +264,5 @@ macro_rules! on_both {
 on_both!(
     a_class_update_replays_to_the_same_actions,
     every_segment_of_a_long_run_replays,
-    the_life_of_a_bridge_replays,
+    the_lifecycle_of_a_bridge_replays,
 );

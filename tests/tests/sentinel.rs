@@ -57,7 +57,7 @@ async fn a_crash_of_the_broker_loses_no_event() -> anyhow::Result<()> {
     })
     .await?;
     block_in_place(|| broker.resume())?;
-    world.config.told("BrokerConnected", "True", "Connected").await?;
+    world.config.until_condition("BrokerConnected", "True", "Connected").await?;
     first_cycle_publishes(&sentinel, 20_000).await?;
 
     let metrics = sentinel.metrics().await?;
@@ -77,7 +77,7 @@ async fn a_crash_of_the_broker_loses_no_event() -> anyhow::Result<()> {
     // There are as many confirms as events: no event was sent again after its confirm.
     assert!(sum(&metrics, PUBLISHED, "") == 20_000, "{metrics}");
     assert!(sum(&metrics, BROKER_ERRORS, "broker_type=\"rabbitmq\"") >= 1, "{metrics}");
-    world.config.told("Publishing", "True", "AllConfirmed").await?;
+    world.config.until_condition("Publishing", "True", "AllConfirmed").await?;
     let cycle = LastCycle { resources: 20_000, published: 20_000, ..LastCycle::default() };
     assert_eq!(world.config.status().await?.last_cycle, Some(cycle));
     assert!(sentinel.terminate().await?.success());
@@ -86,7 +86,7 @@ async fn a_crash_of_the_broker_loses_no_event() -> anyhow::Result<()> {
 
 /// Each page adds three rows: before all others, in the middle, and after all others. No row may be skipped because of that.
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_come_while_pages_are_read_move_none_out_of_sight() -> anyhow::Result<()> {
+async fn rows_inserted_while_pages_are_read_hide_no_other_row() -> anyhow::Result<()> {
     const CLUSTERS: usize = 100_000;
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };
     let world = World::new("page_limits", CLUSTERS).await?;
@@ -313,11 +313,11 @@ async fn replaced_credentials_are_found_and_never_shown() -> anyhow::Result<()> 
 
     broker.control(&["change_password", USER, NEW]).await?;
     broker.control(&["close_all_connections", "rotation"]).await?;
-    world.config.told("BrokerConnected", "False", "CredentialsRefused").await?;
+    world.config.until_condition("BrokerConnected", "False", "CredentialsRefused").await?;
     let url = format!("amqp://{USER}:{NEW}@{}/", broker.address());
     let patch = Patch::Merge(json!({"stringData": {"url": url}}));
     secrets.patch("rabbit", &PatchParams::default(), &patch).await?;
-    world.config.told("BrokerConnected", "True", "Connected").await?;
+    world.config.until_condition("BrokerConnected", "True", "Connected").await?;
     let published = sentinel.metric(PUBLISHED, "").await?;
     reaches(&sentinel, PUBLISHED, published + 1).await?;
 
@@ -356,7 +356,7 @@ async fn a_long_cycle_is_alive_and_not_ready_before_its_list_is_read() -> anyhow
     assert_eq!(sentinel.metric(PENDING, "").await?, PAGE as u64);
     assert!(probes > 10, "{probes}");
     reaches(&sentinel, CYCLES, 1).await?;
-    world.config.told("BrokerConnected", "True", "Connected").await?;
+    world.config.until_condition("BrokerConnected", "True", "Connected").await?;
     Ok(())
 }
 
@@ -366,7 +366,7 @@ async fn readiness_needs_the_broker() -> anyhow::Result<()> {
     let world = World::new("not_ready", 0).await?;
     world.config.create(&world.polling("amqp://127.0.0.1:1/")).await?;
     let sentinel = world.sentinel().await?;
-    world.config.told("FleetReachable", "True", "FleetListed").await?;
+    world.config.until_condition("FleetReachable", "True", "FleetListed").await?;
     assert_eq!(sentinel.probe("/readyz").await?.0, 503);
     world.config.change(&json!({"broker": {"url": broker.url()}})).await?;
     eventually("it is ready", async || {

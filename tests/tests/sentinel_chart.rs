@@ -212,7 +212,7 @@ fn the_role_reads_the_named_secrets_and_no_others() -> anyhow::Result<()> {
 fn values_that_mean_nothing_are_refused_with_what_to_do() -> anyhow::Result<()> {
     let config =
         "config: {resourceType: clusters, hyperfleetAPI: {url: a}, broker: {type: rabbitmq, topic: t}}";
-    for (shard, told) in [
+    for (shard, expected) in [
         (
             "{}".to_owned(),
             "sentinels.a: give config, or the resourceType of a SentinelConfig that is managed elsewhere",
@@ -254,7 +254,7 @@ fn values_that_mean_nothing_are_refused_with_what_to_do() -> anyhow::Result<()> 
         let values = format!("sentinels: {{a: {shard}}}");
         let refusal =
             render("sentinel-refused", &values).err().with_context(|| format!("{values} was taken"))?;
-        assert!(refusal.to_string().contains(told), "{values}: {refusal}");
+        assert!(refusal.to_string().contains(expected), "{values}: {refusal}");
     }
     let refusal = render("sentinel-refused", "sentinels: {A_B: {resourceType: clusters}}").err();
     assert!(refusal.is_some_and(|refusal| refusal.to_string().contains("A_B")));
@@ -309,7 +309,7 @@ async fn goes_on(sentinel: &Program, cycles: u64) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_sentinel_lives_on_what_the_chart_grants() -> anyhow::Result<()> {
+async fn a_sentinel_works_with_the_permissions_of_the_chart() -> anyhow::Result<()> {
     let (plane, release) = (ControlPlane::shared(), "sentinel-lives");
     let client = plane.client().await?;
     let objects = render(release, EVERYTHING)?;
@@ -322,11 +322,11 @@ async fn a_sentinel_lives_on_what_the_chart_grants() -> anyhow::Result<()> {
     let config = Config::new(&client, release, "east");
     let sentinel = start(plane, named(&objects, "Deployment", "east")?).await?;
 
-    config.told("ConfigValid", "True", "ConfigLoaded").await?;
-    config.told("FleetReachable", "False", "Unreachable").await?;
-    config.told("BrokerConnected", "False", "ConnectionFailed").await?;
+    config.until_condition("ConfigValid", "True", "ConfigLoaded").await?;
+    config.until_condition("FleetReachable", "False", "Unreachable").await?;
+    config.until_condition("BrokerConnected", "False", "ConnectionFailed").await?;
     config.change(&json!({"shardSelector": {"matchLabels": {"region": "us-west"}}})).await?;
-    let valid = config.told("ConfigValid", "True", "ConfigLoaded").await?;
+    let valid = config.until_condition("ConfigValid", "True", "ConfigLoaded").await?;
     assert_eq!(valid.observed_generation, Some(2));
     config.delete().await?;
     eventually("it stops", async || {
@@ -335,7 +335,7 @@ async fn a_sentinel_lives_on_what_the_chart_grants() -> anyhow::Result<()> {
     })
     .await?;
     apply(&client, named(&objects, "SentinelConfig", "east")?).await?;
-    config.told("ConfigValid", "True", "ConfigLoaded").await?;
+    config.until_condition("ConfigValid", "True", "ConfigLoaded").await?;
 
     let metrics = sentinel.metrics().await?;
     assert_eq!(sentinel.metric("lockstep_actions_total", "\"forbidden\"").await?, 0, "{metrics}");
@@ -420,7 +420,7 @@ async fn a_sentinel_works_with_the_definition_of_the_specification() -> anyhow::
     let sentinel = start(&plane, only(&chart, "Deployment")?).await?;
     goes_on(&sentinel, 1).await?;
 
-    for (wrong, told) in [
+    for (wrong, expected) in [
         (json!({"pollInterval": "soon"}), "spec.pollInterval: "),
         (json!({"pollInterval": "0s"}), "spec.pollInterval: "),
         (json!({"backoffReady": "-5s"}), "spec.backoffReady: "),
@@ -438,7 +438,8 @@ async fn a_sentinel_works_with_the_definition_of_the_specification() -> anyhow::
         change["broker"]["projectID"] = Value::Null;
         config.change(&change).await?;
         config.change(&wrong).await?;
-        eventually(told, async || sentinel.logged(told).map(drop).with_context(|| sentinel.log())).await?;
+        eventually(expected, async || sentinel.logged(expected).map(drop).with_context(|| sentinel.log()))
+            .await?;
     }
     goes_on(&sentinel, 1).await?;
     Ok(())

@@ -33,7 +33,7 @@ fn text(output: &Output) -> (String, String) {
 }
 
 #[test]
-fn help_tells_of_every_flag_and_variable() -> anyhow::Result<()> {
+fn help_lists_every_flag_and_variable() -> anyhow::Result<()> {
     let (by_command, _) = text(&lockstep()?.arg("--help").output()?);
     let (by_name, _) = text(&sentinel()?.arg("--help").output()?);
     for word in [
@@ -59,8 +59,8 @@ fn help_tells_of_every_flag_and_variable() -> anyhow::Result<()> {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_told_before_anything_begins() -> anyhow::Result<()> {
-    for (flags, variables, told) in [
+fn missing_and_invalid_settings_are_reported_at_startup() -> anyhow::Result<()> {
+    for (flags, variables, expected) in [
         (vec![], vec![], "--config <NAME>"),
         (vec!["--config=a", "--metrics-bind-address=here"], vec![], "expected HOST:PORT"),
         (
@@ -94,7 +94,7 @@ fn what_is_missing_or_wrong_is_told_before_anything_begins() -> anyhow::Result<(
             let output = command.args(&flags).envs(variables.clone()).output()?;
             let (_, stderr) = text(&output);
             assert!(matches!(output.status.code(), Some(1 | 2)), "{flags:?} {variables:?}: {output:?}");
-            assert!(stderr.contains(told), "{flags:?} {variables:?}: {stderr}");
+            assert!(stderr.contains(expected), "{flags:?} {variables:?}: {stderr}");
         }
     }
     Ok(())
@@ -121,8 +121,8 @@ async fn a_running_sentinel_serves_and_ends_at_sigterm() -> anyhow::Result<()> {
             })
             .await?;
         }
-        config.told("ConfigValid", "True", "ConfigLoaded").await?;
-        config.told("FleetReachable", "False", "Unreachable").await?;
+        config.until_condition("ConfigValid", "True", "ConfigLoaded").await?;
+        config.until_condition("FleetReachable", "False", "Unreachable").await?;
         assert_eq!(sentinel.probe("/healthz").await?, (200, "ok\n".to_owned()));
         assert_eq!(sentinel.probe("/readyz").await?, (503, "not yet synced: sentinel\n".to_owned()));
         let metrics = sentinel.metrics().await?;

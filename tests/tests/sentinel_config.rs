@@ -45,7 +45,7 @@ on_both_grounds!(
     changes_are_followed,
     a_broken_configuration_leaves_the_one_before_in_force,
     a_deleted_configuration_stops_the_sentinel,
-    a_sentinel_awaits_its_configuration,
+    a_sentinel_waits_for_its_configuration,
     the_url_of_the_broker_is_read_from_its_secret,
 );
 
@@ -252,13 +252,13 @@ async fn the_examples_are_taken_and_read(world: World) -> anyhow::Result<()> {
 async fn changes_are_followed(world: World) -> anyhow::Result<()> {
     world.config.create(&spec()).await?;
     let sentinel = world.sentinel().await?;
-    world.config.told("ConfigValid", "True", "ConfigLoaded").await?;
-    world.config.told("FleetReachable", "False", "Unreachable").await?;
-    world.config.told("BrokerConnected", "False", "ConnectionFailed").await?;
+    world.config.until_condition("ConfigValid", "True", "ConfigLoaded").await?;
+    world.config.until_condition("FleetReachable", "False", "Unreachable").await?;
+    world.config.until_condition("BrokerConnected", "False", "ConnectionFailed").await?;
     goes_on(&sentinel, "").await?;
 
     world.config.change(&json!({"shardSelector": {"matchLabels": {"region": "us-east"}}})).await?;
-    let valid = world.config.told("ConfigValid", "True", "ConfigLoaded").await?;
+    let valid = world.config.until_condition("ConfigValid", "True", "ConfigLoaded").await?;
     assert_eq!(valid.observed_generation, Some(2));
     goes_on(&sentinel, "region=us-east").await?;
     let metrics = sentinel.metrics().await?;
@@ -267,7 +267,7 @@ async fn changes_are_followed(world: World) -> anyhow::Result<()> {
     assert!(!metrics.contains(r#"resource_type="clusters",shard="""#), "{metrics}");
 
     world.config.change(&json!({"resourceType": "nodepools"})).await?;
-    let valid = world.config.told("ConfigValid", "True", "ConfigLoaded").await?;
+    let valid = world.config.until_condition("ConfigValid", "True", "ConfigLoaded").await?;
     assert_eq!(valid.observed_generation, Some(3));
     let metrics = eventually("the third generation is polled by", async || {
         let metrics = sentinel.metrics().await?;
@@ -284,7 +284,7 @@ async fn changes_are_followed(world: World) -> anyhow::Result<()> {
 async fn a_broken_configuration_leaves_the_one_before_in_force(world: World) -> anyhow::Result<()> {
     world.config.create(&spec()).await?;
     let sentinel = world.sentinel().await?;
-    world.config.told("ConfigValid", "True", "ConfigLoaded").await?;
+    world.config.until_condition("ConfigValid", "True", "ConfigLoaded").await?;
 
     let wrong = json!({
         "hyperfleetAPI": {"url": "http://"},
@@ -292,13 +292,13 @@ async fn a_broken_configuration_leaves_the_one_before_in_force(world: World) -> 
         "shardSelector": {"matchLabels": {"": "us-east"}},
     });
     world.config.change(&wrong).await?;
-    let told = world.config.told("ConfigValid", "False", "InvalidConfig").await?;
+    let condition = world.config.until_condition("ConfigValid", "False", "InvalidConfig").await?;
     for part in [
         "spec.hyperfleetAPI.url: \"http://\" is no URL",
         "spec.broker.url: is no URL",
         "spec.shardSelector.matchLabels: the key \"\" is not a label key",
     ] {
-        assert!(told.message.contains(part), "{part}: {}", told.message);
+        assert!(condition.message.contains(part), "{part}: {}", condition.message);
     }
     says(&sentinel, "the Sentinel goes on with generation 1").await?;
     assert!(sentinel.metric(API_ERRORS, "config_load").await? > 0);
@@ -306,7 +306,7 @@ async fn a_broken_configuration_leaves_the_one_before_in_force(world: World) -> 
     assert!(!sentinel.log().contains("secret"), "{}", sentinel.log());
 
     world.config.change(&json!({"hyperfleetAPI": {"url": "http://127.0.0.1:1"}, "broker": {"url": "amqp://127.0.0.1:1/"}, "shardSelector": null})).await?;
-    world.config.told("ConfigValid", "True", "ConfigLoaded").await?;
+    world.config.until_condition("ConfigValid", "True", "ConfigLoaded").await?;
     assert_eq!(
         sentinel.metric(RELOADS, "").await?,
         0,
@@ -318,7 +318,7 @@ async fn a_broken_configuration_leaves_the_one_before_in_force(world: World) -> 
 async fn a_deleted_configuration_stops_the_sentinel(world: World) -> anyhow::Result<()> {
     world.config.create(&spec()).await?;
     let sentinel = world.sentinel().await?;
-    world.config.told("ConfigValid", "True", "ConfigLoaded").await?;
+    world.config.until_condition("ConfigValid", "True", "ConfigLoaded").await?;
 
     world.config.delete().await?;
     says(&sentinel, "was deleted; nothing is polled or published until it is created again").await?;
@@ -336,20 +336,20 @@ async fn a_deleted_configuration_stops_the_sentinel(world: World) -> anyhow::Res
     let mut other = spec();
     other["resourceType"] = json!("nodepools");
     world.config.create(&other).await?;
-    world.config.told("ConfigValid", "True", "ConfigLoaded").await?;
+    world.config.until_condition("ConfigValid", "True", "ConfigLoaded").await?;
     goes_on(&sentinel, "").await?;
     assert!(sentinel.metric(CYCLES, "nodepools").await? > 0);
     Ok(())
 }
 
-async fn a_sentinel_awaits_its_configuration(world: World) -> anyhow::Result<()> {
+async fn a_sentinel_waits_for_its_configuration(world: World) -> anyhow::Result<()> {
     let sentinel = world.sentinel().await?;
     says(&sentinel, "does not exist; create it, or name another one with --config").await?;
     assert_eq!(sentinel.probe("/healthz").await?, (200, "ok\n".to_owned()));
     assert_eq!(sentinel.probe("/readyz").await?.0, 503);
 
     world.config.create(&spec()).await?;
-    world.config.told("ConfigValid", "True", "ConfigLoaded").await?;
+    world.config.until_condition("ConfigValid", "True", "ConfigLoaded").await?;
     goes_on(&sentinel, "").await?;
     assert_eq!(sentinel.probe("/healthz").await?, (200, "ok\n".to_owned()));
     assert_eq!(sentinel.probe("/readyz").await?.0, 503, "neither fleet nor broker were ever reached");
@@ -369,8 +369,8 @@ async fn the_url_of_the_broker_is_read_from_its_secret(world: World) -> anyhow::
     world.config.create(&first).await?;
     let sentinel = world.sentinel().await?;
 
-    let told = world.config.told("BrokerConnected", "False", "SecretUnusable").await?;
-    assert!(told.message.contains("absent"), "{}", told.message);
+    let condition = world.config.until_condition("BrokerConnected", "False", "SecretUnusable").await?;
+    assert!(condition.message.contains("absent"), "{}", condition.message);
     for (key, message) in
         [("uri", "there is no such key; add it"), ("page", "is no URL of a RabbitMQ broker")]
     {
@@ -378,7 +378,7 @@ async fn the_url_of_the_broker_is_read_from_its_secret(world: World) -> anyhow::
         says(&sentinel, message).await?;
     }
     world.config.change(&named("rabbitmq", "url")).await?;
-    world.config.told("BrokerConnected", "False", "ConnectionFailed").await?;
+    world.config.until_condition("BrokerConnected", "False", "ConnectionFailed").await?;
     assert!(!sentinel.log().contains("hush"), "{}", sentinel.log());
     assert!(!serde_json::to_string(&world.config.status().await?)?.contains("hush"));
     Ok(())

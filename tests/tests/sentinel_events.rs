@@ -149,13 +149,13 @@ async fn an_exchange_of_adapters_is_published_to() -> anyhow::Result<()> {
     let mut spec = world.spec(&broker.url());
     world.config.create(&spec).await?;
     let _sentinel = world.sentinel().await?;
-    let refused = world.config.told("BrokerConnected", "False", "ConfigurationRefused").await?;
+    let refused = world.config.until_condition("BrokerConnected", "False", "ConfigurationRefused").await?;
     assert!(refused.message.contains("set spec.broker.exchangeType to its type"), "{refused:?}");
     spec["broker"]["exchangeType"] = json!("topic");
     world.config.change(&spec).await?;
     let arrived = arrive(&mut queue.arrivals().await?, &world.ids()).await?;
     assert_eq!(arrived.len(), RESOURCES);
-    world.config.told("Publishing", "True", "AllConfirmed").await?;
+    world.config.until_condition("Publishing", "True", "AllConfirmed").await?;
     Ok(())
 }
 

@@ -40,7 +40,7 @@ async fn outlives(
     damage: Damage,
     is_hit: impl Fn(&[String], &str) -> bool + Send + Sync + 'static,
     spoilt: Range<usize>,
-    told: (&str, &str, &str),
+    reported: (&str, &str, &str),
 ) -> anyhow::Result<(String, Program)> {
     let test = format!("{test}_{dialect:?}").to_lowercase();
     let world = World::with(dialect, &test, 3 * PAGE).await?;
@@ -55,8 +55,8 @@ async fn outlives(
     spec["pollInterval"] = json!("1s");
     world.config.create(&spec).await?;
     let sentinel = world.sentinel().await?;
-    let (status, reason, words) = told;
-    let condition = world.config.told("FleetReachable", status, reason).await?;
+    let (status, reason, words) = reported;
+    let condition = world.config.until_condition("FleetReachable", status, reason).await?;
     // A cycle is logged at its end, but the condition is set before that.
     eventually(words, async || {
         sentinel.logged(words).map(drop).with_context(|| format!("{damage:?}: {}", sentinel.log()))
@@ -64,12 +64,12 @@ async fn outlives(
     .await?;
     a_cycle_passes(&sentinel).await?;
     eventually("the last cycle is told", async || {
-        let told = world.config.status().await?.last_cycle.context("no cycle")?;
+        let cycle = world.config.status().await?.last_cycle.context("no cycle")?;
         // A malformed item is reported. The content of a missing page is unknown.
         let malformed = u64::from(spoilt.len() == 1);
         let well = (3 * PAGE - spoilt.len()) as u64;
         let expected = LastCycle { resources: well, published: well, malformed, ..LastCycle::default() };
-        ensure!(told == expected, "{told:?}");
+        ensure!(cycle == expected, "{cycle:?}");
         Ok(())
     })
     .await?;
@@ -77,7 +77,7 @@ async fn outlives(
     let arrived = arrive(&mut arrivals, &others).await?;
     assert!(!ids[spoilt].iter().any(|id| arrived.contains(id)), "{damage:?}");
     world.state().set_weather(None);
-    world.config.told("FleetReachable", "True", "FleetListed").await?;
+    world.config.until_condition("FleetReachable", "True", "FleetListed").await?;
     arrive(&mut arrivals, &ids).await?;
     Ok((condition.message, sentinel))
 }
@@ -91,8 +91,8 @@ async fn a_bad_page_is_named_and_spoils_no_other() -> anyhow::Result<()> {
                 Dialect::Documented => query.contains("page=2&"),
                 Dialect::Released => query.contains(&ids[PAGE - 1]) && query.contains("page=1&"),
             };
-            let (test, told) = (format!("bad_page_{case}"), ("False", reason, words));
-            let outlived = outlives(broker, dialect, &test, damage, second, PAGE..2 * PAGE, told);
+            let (test, reported) = (format!("bad_page_{case}"), ("False", reason, words));
+            let outlived = outlives(broker, dialect, &test, damage, second, PAGE..2 * PAGE, reported);
             let (message, sentinel) = outlived.await.with_context(|| format!("{dialect:?} {damage:?}"))?;
             assert!(message.contains(words), "{damage:?}: {message}");
             let errors = sentinel.metric(API_ERRORS, "fetch_resources").await?;
@@ -110,8 +110,8 @@ async fn a_bad_item_is_named_and_spoils_no_other() -> anyhow::Result<()> {
     for dialect in DIALECTS {
         let cases = BAD_ITEMS.iter().enumerate().map(async |(case, &(damage, words))| {
             let first = |_: &[String], query: &str| !query.contains("search=") && query.contains("page=1&");
-            let (test, told) = (format!("bad_item_{case}"), ("True", "MalformedResources", words));
-            let outlived = outlives(broker, dialect, &test, damage, first, 3..4, told);
+            let (test, reported) = (format!("bad_item_{case}"), ("True", "MalformedResources", words));
+            let outlived = outlives(broker, dialect, &test, damage, first, 3..4, reported);
             let (message, sentinel) = outlived.await.with_context(|| format!("{dialect:?} {damage:?}"))?;
             assert!(message.contains("1 of its resources can't be understood"), "{damage:?}: {message}");
             let malformed = sentinel.metric(MALFORMED, "").await?;
@@ -120,8 +120,8 @@ async fn a_bad_item_is_named_and_spoils_no_other() -> anyhow::Result<()> {
         });
         futures::future::try_join_all(cases).await?;
         // A resource without a status has no report: its backoff counts from its creation, or it is due at once.
-        let (damage, told) = (Damage::NullStatus { item: 3 }, ("True", "FleetListed", "cycle 1 took"));
-        outlives(broker, dialect, "no_status", damage, |_, _| true, 3..3, told).await?;
+        let (damage, reported) = (Damage::NullStatus { item: 3 }, ("True", "FleetListed", "cycle 1 took"));
+        outlives(broker, dialect, "no_status", damage, |_, _| true, 3..3, reported).await?;
     }
     Ok(())
 }

@@ -103,7 +103,7 @@ async fn metrics_and_status_of_two_cycles() -> anyhow::Result<()> {
 
     // The first page fails once, which is no failure of the poll. All due clusters are confirmed.
     reach(CYCLES, "", 1).await?;
-    world.config.told("Publishing", "False", "MalformedResources").await?;
+    world.config.until_condition("Publishing", "False", "MalformedResources").await?;
     insta::assert_json_snapshot!("status_when_all_is_confirmed", status(&world).await?);
     let mut due = 0;
     while events.try_recv().is_ok() {
@@ -115,11 +115,11 @@ async fn metrics_and_status_of_two_cycles() -> anyhow::Result<()> {
     drop(events);
     world.config.change(&json!({"pollInterval": "2h"})).await?;
     reach(CYCLES, "", 2).await?;
-    world.config.told("Publishing", "False", "EventsGivenUp").await?;
+    world.config.until_condition("Publishing", "False", "EventsGivenUp").await?;
     world.config.change(&json!({"hyperfleetAPI": {"url": "http://"}})).await?;
     let text = reach(API_ERRORS, "config_load", 1).await?;
     insta::assert_snapshot!("metrics", specified(&text));
-    world.config.told("ConfigValid", "False", "InvalidConfig").await?;
+    world.config.until_condition("ConfigValid", "False", "InvalidConfig").await?;
     insta::assert_json_snapshot!("status_when_events_are_given_up", status(&world).await?);
     trigger.pull();
     running.await??;

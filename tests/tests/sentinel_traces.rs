@@ -155,7 +155,7 @@ async fn a_refused_event_is_an_error_each_time_that_it_is_sent() -> anyhow::Resu
     let queue = Queue::bind(broker, &world.namespace).await?;
     world.config.create(&world.spec(&broker.url())).await?;
     let sentinel = started(&world, &[(ENDPOINT, &collector.url()), ("OTEL_SERVICE_NAME", "east")]).await?;
-    world.config.told("Publishing", "False", "EventsGivenUp").await?;
+    world.config.until_condition("Publishing", "False", "EventsGivenUp").await?;
     assert!(sentinel.terminate().await?.success());
 
     let received = named(&drained(&queue).await?)?;
@@ -237,11 +237,11 @@ async fn a_collector_that_is_silent_or_away_changes_nothing_for_events() -> anyh
         // One request publishes more events than this queue holds spans.
         let narrow = ("OTEL_BSP_MAX_QUEUE_SIZE", "64");
         let sentinel = started(&world, &[(ENDPOINT, &url), timeout, narrow]).await?;
-        world.config.told("Publishing", "True", "AllConfirmed").await?;
+        world.config.until_condition("Publishing", "True", "AllConfirmed").await?;
         assert_eq!(sentinel.metric(PUBLISHED, "").await?, CLUSTERS as u64);
-        let told = |words: &str| sentinel.log().lines().filter(|line| line.contains(words)).count();
+        let count = |words: &str| sentinel.log().lines().filter(|line| line.contains(words)).count();
         eventually("the loss is told", async || {
-            let lines = (told("spans are lost until the collector at "), told("due to queue full"));
+            let lines = (count("spans are lost until the collector at "), count("due to queue full"));
             ensure!(lines == (1, 1), "{lines:?}");
             Ok(())
         })
@@ -255,7 +255,7 @@ async fn a_collector_that_is_silent_or_away_changes_nothing_for_events() -> anyh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_that_comes_back_is_told_with_what_it_cost() -> anyhow::Result<()> {
+async fn a_recovered_collector_is_logged_with_the_lost_spans() -> anyhow::Result<()> {
     let Some(broker) = RabbitMq::shared() else { return Ok(()) };
     let (world, collector) = (World::new("regained_spans", 10).await?, Collector::start().await?);
     let _queue = Queue::bind(broker, &world.namespace).await?;
@@ -263,14 +263,14 @@ async fn a_collector_that_comes_back_is_told_with_what_it_cost() -> anyhow::Resu
     collector.refuse(true);
     let often = ("OTEL_BSP_SCHEDULE_DELAY", "50");
     let sentinel = started(&world, &[(ENDPOINT, &collector.url()), often]).await?;
-    let told = async |words: &str| {
+    let logged = async |words: &str| {
         eventually(words, async || sentinel.logged(words).with_context(|| sentinel.log())).await
     };
-    let line = told("spans are lost until the collector at ").await?;
+    let line = logged("spans are lost until the collector at ").await?;
     let message = line["message"].as_str().context("a message")?;
     assert!(message.contains("503") && message.contains(&collector.url()), "{message}");
     collector.refuse(false);
-    told(" takes spans again; ").await?;
+    logged(" takes spans again; ").await?;
     assert!(!collector.spans().is_empty());
     Ok(())
 }

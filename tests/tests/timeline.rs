@@ -89,12 +89,12 @@ fn the_page_shows_a_run_and_its_violation() -> anyhow::Result<()> {
     let drawn = "document.querySelectorAll('#chart .bar').length";
     assert_eq!(number(&mut browser, drawn)?, timeline.conditions.len());
     let head = text(&mut browser, "document.querySelector('header').innerText")?;
-    for told in ["Whatever </script> says, <b>nothing</b> is shown.", "lockstep replay run.json", "acts"] {
-        assert!(head.contains(told), "{told}: {head}");
+    for part in ["Whatever </script> says, <b>nothing</b> is shown.", "lockstep replay run.json", "acts"] {
+        assert!(head.contains(part), "{part}: {head}");
     }
-    let in_sight = "(() => { const box = document.querySelector('.item.violation').getBoundingClientRect();
+    let is_visible = "(() => { const box = document.querySelector('.item.violation').getBoundingClientRect();
         return box.left > 0 && box.right < innerWidth; })()";
-    assert_eq!(browser.evaluate(in_sight)?, true, "the violation is in the window at the start");
+    assert_eq!(browser.evaluate(is_visible)?, true, "the violation is in the window at the start");
     assert!(text(&mut browser, DETAILS)?.contains("nothing_is_shown"));
     assert_eq!(browser.complaints()?, [] as [Value; 0]);
     Ok(())

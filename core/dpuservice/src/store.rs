@@ -56,7 +56,7 @@ pub struct Store {
     #[serde(with = "pairs")]
     pub irremovable: BTreeMap<Name, String>,
     /// When the status of a service was last written.
-    #[serde(rename = "told", with = "pairs")]
+    #[serde(with = "pairs")]
     pub status_written_at: BTreeMap<Name, Monotonic>,
     /// Syncs that delay a change, by service.
     #[serde(with = "pairs")]

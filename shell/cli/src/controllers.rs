@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_told_with_those_that_exist() {
+    fn an_unknown_name_is_reported_with_the_existing_names() {
         let error = select(&["namespaceclass".to_owned(), "x".to_owned()]).unwrap_err();
         assert_eq!(
             error.to_string(),

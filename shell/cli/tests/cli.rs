@@ -96,8 +96,8 @@ fn controllers_are_chosen_alike_by_every_command() {
     let explained = ["run", "crds", "dev", "sim"].map(|command| {
         let help = succeeds(&run(folder.path(), &[command, "--help"]));
         let of_flag = help.split("--controllers <NAMES>").nth(1).expect("has the flag");
-        let told = of_flag.split_once("LOCKSTEP_CONTROLLERS").expect("has its variable").0;
-        told.split_whitespace().collect::<Vec<_>>().join(" ")
+        let description = of_flag.split_once("LOCKSTEP_CONTROLLERS").expect("has its variable").0;
+        description.split_whitespace().collect::<Vec<_>>().join(" ")
     });
     assert!(explained.iter().all(|help| *help == explained[0]), "{explained:#?}");
     // The last one counts.

@@ -98,29 +98,29 @@ fn value(metrics: &str, name: &str, holding: &str) -> u64 {
 }
 
 #[test]
-fn metrics_tell_how_a_shard_comes_to_rest_and_leaves_the_others_alone() {
+fn metrics_show_one_shard_becoming_ready_and_the_others_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let mut dev = Dev::start(folder.path());
     let (metrics, fleet, documented) = (dev.url("metrics "), dev.url("fleet "), dev.url("fleet "));
     let start = Instant::now();
     loop {
-        let (told, clusters) = (get(&metrics), clusters(&format!("{fleet}?order=name")));
-        let published = value(&told, "hyperfleet_sentinel_events_published_total", "region=eu-west");
+        let (scraped, clusters) = (get(&metrics), clusters(&format!("{fleet}?order=name")));
+        let published = value(&scraped, "hyperfleet_sentinel_events_published_total", "region=eu-west");
         let skipped = value(
-            &told,
+            &scraped,
             "hyperfleet_sentinel_resources_skipped_total",
             r#"ready_state="ready",resource_type="clusters",shard="region=eu-west""#,
         );
         // Each cluster of the shard becomes ready at its second event, and is left alone then.
         let expected = ["batch", "payments", "search", "web"];
         if skipped > 0 && clusters.iter().filter(|cluster| cluster.is_ready).map(|c| &*c.name).eq(expected) {
-            assert!(published >= 8, "{told}");
-            assert_eq!(value(&told, "hyperfleet_sentinel_pending_resources", "region=eu-west"), 4);
+            assert!(published >= 8, "{scraped}");
+            assert_eq!(value(&scraped, "hyperfleet_sentinel_pending_resources", "region=eu-west"), 4);
             let others: Vec<_> = clusters.iter().filter(|cluster| !cluster.is_ready).collect();
             assert!(matches!(&others[..], [other] if other.name == "elsewhere" && other.reports == 0));
             break;
         }
-        assert!(start.elapsed() < PATIENCE, "{told}\n{clusters:?}");
+        assert!(start.elapsed() < PATIENCE, "{scraped}\n{clusters:?}");
         std::thread::sleep(Duration::from_millis(50));
     }
     // The API as it is documented speaks of phases, and answers selectors.

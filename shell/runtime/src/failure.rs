@@ -88,8 +88,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_do_not_tell_who_asks() {
-        for (text, told) in [
+    fn credentials_in_urls_are_masked() {
+        for (text, expected) in [
             (
                 "at http://me:p@ss@a.b:1/x@y and https://c/?d=e@f",
                 "at http://***@a.b:1/x@y and https://c/?d=e@f",
@@ -98,7 +98,7 @@ mod tests {
             ("http://", "http://"),
             ("", ""),
         ] {
-            assert_eq!(masked(text), told);
+            assert_eq!(masked(text), expected);
         }
     }
 

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::clock::Clock;
 use crate::health::Health;
 use crate::metrics::Metrics;
-use crate::observe::{Observer, Told};
+use crate::observe::{ControllerNote, Observer};
 use crate::run::{Driver, Handle, Options};
 use crate::shutdown::{self, Shutdown};
 
@@ -31,9 +31,9 @@ pub struct Manager {
     clock: Clock,
     random: Random,
     metrics: Metrics,
-    sink: Option<UnboundedSender<Told>>,
+    sink: Option<UnboundedSender<ControllerNote>>,
     controllers: Vec<Driver>,
-    election: Option<(Driver, UnboundedReceiver<Told>)>,
+    election: Option<(Driver, UnboundedReceiver<ControllerNote>)>,
 }
 
 impl Manager {
@@ -44,7 +44,7 @@ impl Manager {
     }
 
     /// Sends the notes of controllers that are added later to the sink.
-    pub fn send_notes_to(&mut self, sink: UnboundedSender<Told>) {
+    pub fn send_notes_to(&mut self, sink: UnboundedSender<ControllerNote>) {
         self.sink = Some(sink);
     }
 
@@ -69,13 +69,13 @@ impl Manager {
     /// election uses its own client, because other users of a shared one could leave a dead connection behind that the election
     /// would use next.
     pub fn elect(&mut self, election: Box<dyn Machine + Send>, client: Client) {
-        let (sink, told) = mpsc::unbounded_channel();
+        let (sink, notes) = mpsc::unbounded_channel();
         let observer = Observer::new(self.metrics.clone()).with_sink(sink);
         let farewell = Some(Event::LeadershipChanged { leading: false });
         // Requests that the election no longer waits for must end as well. Otherwise a hanging write would keep the process
         // from ending after the lease is released.
         let options = Options { timeout: lease::PATIENCE, farewell, ..Options::default() };
-        self.election = Some((self.driver(election, client, observer, options), told));
+        self.election = Some((self.driver(election, client, observer, options), notes));
     }
 
     /// Returns the health of all drivers, for the probes.
@@ -94,9 +94,9 @@ impl Manager {
             controllers.spawn(driver.run(controllers_stop.clone()));
         }
         let mut elections = JoinSet::new();
-        let mut told = if let Some((driver, told)) = self.election {
+        let mut notes = if let Some((driver, notes)) = self.election {
             elections.spawn(driver.run(election_stop));
-            Some(told)
+            Some(notes)
         } else {
             self.metrics.set_leader(true);
             change_leadership(&handles, true).await;
@@ -109,7 +109,7 @@ impl Manager {
                 Some(_) = controllers.join_next() => return Err(Ended::Panicked),
                 Some(_) = elections.join_next() => return Err(Ended::Panicked),
                 () = shutdown.requested() => break,
-                leading = leadership(&mut told) => {
+                leading = leadership(&mut notes) => {
                     if !leading {
                         return Err(Ended::LeadershipLost);
                     }
@@ -137,9 +137,9 @@ impl Manager {
 }
 
 /// Returns the next change of leadership; never returns if there is no election.
-async fn leadership(told: &mut Option<UnboundedReceiver<Told>>) -> bool {
-    if let Some(told) = told {
-        while let Some(Told { note, .. }) = told.recv().await {
+async fn leadership(notes: &mut Option<UnboundedReceiver<ControllerNote>>) -> bool {
+    if let Some(notes) = notes {
+        while let Some(ControllerNote { note, .. }) = notes.recv().await {
             if let Note::LeadershipChanged { leading } = note {
                 return leading;
             }

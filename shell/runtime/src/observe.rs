@@ -13,7 +13,7 @@ use crate::spans::Spans;
 
 /// A note with the name of its controller.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct ControllerNote {
     /// The controller.
     pub controller: &'static str,
     /// The note.
@@ -24,7 +24,7 @@ pub struct Told {
 #[derive(Debug, Clone)]
 pub struct Observer {
     metrics: Metrics,
-    sink: Option<UnboundedSender<Told>>,
+    sink: Option<UnboundedSender<ControllerNote>>,
     spans: Option<Spans>,
 }
 
@@ -36,7 +36,7 @@ impl Observer {
 
     /// Sends every note to the sink as well.
     #[must_use]
-    pub fn with_sink(self, sink: UnboundedSender<Told>) -> Self {
+    pub fn with_sink(self, sink: UnboundedSender<ControllerNote>) -> Self {
         Self { sink: Some(sink), ..self }
     }
 
@@ -76,13 +76,13 @@ impl Observer {
             Note::Measured(measure) => self.metrics.measured(measure),
             Note::Traced(span) => {
                 if let Some(spans) = &self.spans {
-                    spans.told(span);
+                    spans.record(span);
                 }
             }
         }
         if let Some(sink) = &self.sink {
             // A closed sink has no receiver, for example if the live view has ended before the drivers.
-            let _ = sink.send(Told { controller, note });
+            let _ = sink.send(ControllerNote { controller, note });
         }
     }
 

@@ -106,12 +106,13 @@ struct Tap {
 impl Tap {
     /// Sends what the writer needs before it can write the step. Returns whether the recording continues.
     fn prepare(&mut self, machine: &dyn Recordable, event: &Event) -> bool {
-        let news = self.learner.learn(event).is_none_or(|TrackerUpdate { redactor, rewrites }| {
+        let is_sent = self.learner.learn(event).is_none_or(|TrackerUpdate { redactor, rewrites }| {
             let state = rewrites.then(|| machine.checkpoint());
-            self.send(Message::News(redactor, state))
+            self.send(Message::Redactor(redactor, state))
         });
-        news && (!self.full.swap(false, Ordering::Relaxed)
-            || self.send(Message::Segment(machine.checkpoint())))
+        is_sent
+            && (!self.full.swap(false, Ordering::Relaxed)
+                || self.send(Message::Segment(machine.checkpoint())))
     }
 
     fn send(&self, message: Message) -> bool {

@@ -78,7 +78,7 @@ impl Registries {
 async fn find(mut session: Session<'_>, image: &ImageReference) -> Result<FoundImage, Failure> {
     let name = image.digest.as_deref().or(image.tag.as_deref()).unwrap_or(LATEST);
     let answer = session.ask(Method::HEAD, &format!("manifests/{name}")).await?;
-    let Some(digest) = image.digest.clone().or_else(|| told_digest(&answer)) else {
+    let Some(digest) = image.digest.clone().or_else(|| digest_header(&answer)) else {
         let message = format!("{}: the answer tells no digest", image.registry);
         return Err(Failure::new(Class::Invalid, message));
     };
@@ -86,7 +86,7 @@ async fn find(mut session: Session<'_>, image: &ImageReference) -> Result<FoundI
     Ok(FoundImage { digest, release })
 }
 
-fn told_digest(answer: &Response) -> Option<String> {
+fn digest_header(answer: &Response) -> Option<String> {
     let digest = answer.headers().get(CONTENT_DIGEST)?.to_str().ok()?;
     is_digest(digest).then(|| digest.to_owned())
 }

@@ -61,14 +61,14 @@ impl Pause {
     }
 
     /// Waits after a failure: for the backoff, or for the delay that the server requested if that is longer.
-    async fn after_failure(&mut self, wish: Option<Duration>) {
+    async fn after_failure(&mut self, retry_after: Option<Duration>) {
         if self.last.is_some_and(|last| last.elapsed() > FORGIVEN_AFTER) {
             self.failures = 0;
         }
         self.last = Some(Instant::now());
         self.failures = self.failures.saturating_add(1);
-        let wish = wish.unwrap_or_default().min(RETRY_AFTER_MAX);
-        tokio::time::sleep(BACKOFF.delay(self.failures, &mut self.random).max(wish)).await;
+        let retry_after = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
+        tokio::time::sleep(BACKOFF.delay(self.failures, &mut self.random).max(retry_after)).await;
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn measure(
     let (now, peak) = cost::resident_mib(operator.id())?;
     println!("operator, started where all is applied: at rest within {:.1} s", began.elapsed().as_secs_f64());
     println!("  {peak:.1} MiB resident at the peak, {now:.1} MiB then");
-    println!("  its requests: {}", told(&requests(plane)?));
+    println!("  its requests: {}", summarize(&requests(plane)?));
 
     let before = requests(plane)?;
     tokio::time::sleep(Duration::from_mins(1)).await;
@@ -38,7 +38,10 @@ pub(super) async fn measure(
         minute.entry(request).and_modify(|all| *all -= count);
     }
     minute.retain(|_, count| *count > 0);
-    println!("idle: the operator's requests in a minute, watches and leases included: {}", told(&minute));
+    println!(
+        "idle: the operator's requests in a minute, watches and leases included: {}",
+        summarize(&minute)
+    );
     let (now, _) = cost::resident_mib(operator.id())?;
     println!("  {now:.1} MiB resident after it");
     Ok(())
@@ -87,7 +90,7 @@ fn requests(plane: &ControlPlane) -> anyhow::Result<BTreeMap<String, usize>> {
     Ok(requests)
 }
 
-fn told(requests: &BTreeMap<String, usize>) -> String {
+fn summarize(requests: &BTreeMap<String, usize>) -> String {
     let each = requests.iter().map(|(request, count)| format!("{count} {request}"));
     let each: Vec<String> = each.collect();
     format!("{} ({})", requests.values().sum::<usize>(), each.join(", "))

@@ -4,7 +4,7 @@ use lockstep_engine::object::metadata;
 use serde_json::Value;
 
 use super::Tenant;
-use super::life::{DPUS, NAME, has_kubeconfig};
+use super::lifecycle::{DPUS, NAME, has_kubeconfig};
 use super::objects::{dpu_cluster, pool};
 use crate::chart::install_crd;
 
@@ -18,7 +18,7 @@ pub async fn breaks(tenants: &[&Tenant], definitions: &[Value]) -> anyhow::Resul
         tenant.gone("CustomResourceDefinition", "", metadata(definition, "name")).await?;
     }
     for tenant in tenants {
-        tenant.told(NAME, "DPUClusterValid", "False/DPUClusterAccessError").await?;
+        tenant.until_condition(NAME, "DPUClusterValid", "False/DPUClusterAccessError").await?;
         tenant.phase(NAME, "Failed").await?;
     }
     Ok(())

@@ -99,8 +99,13 @@ impl Tenant {
     }
 
     /// Waits until a condition of a bridge has this status and reason, and returns its message.
-    pub async fn told(&self, bridge: &str, condition: &str, told: &str) -> anyhow::Result<String> {
-        self.user.told(("DPFHCPBridge", &self.namespace, bridge), condition, told).await
+    pub async fn until_condition(
+        &self,
+        bridge: &str,
+        condition: &str,
+        state: &str,
+    ) -> anyhow::Result<String> {
+        self.user.until_condition(("DPFHCPBridge", &self.namespace, bridge), condition, state).await
     }
 
     /// Waits for an event about a bridge, given as `type reason: note`.

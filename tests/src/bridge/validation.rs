@@ -12,14 +12,14 @@ const VALID: &str = "DPUClusterValid";
 /// Waits until the DPUCluster is reported as found, or as not found.
 async fn found(tenant: &Tenant, is_found: bool) -> anyhow::Result<()> {
     let dpus = tenant.dpus();
-    let (told, said, event) = if is_found {
+    let (state, said, event) = if is_found {
         let event = format!("Normal DPUClusterValidated: DPUCluster '{dpus}/dpus' validated successfully");
         ("True/DPUClusterFound", "found", event)
     } else {
         let event = format!("Warning DPUClusterNotFound: Referenced DPUCluster '{dpus}/dpus' not found");
         ("False/DPUClusterNotFound", "not found", event)
     };
-    let message = tenant.told(NAME, VALID, told).await?;
+    let message = tenant.until_condition(NAME, VALID, state).await?;
     ensure!(message == format!("DPUCluster 'dpus' {said} in namespace '{dpus}'"), "{message}");
     tenant.event(NAME, &event).await
 }
@@ -53,12 +53,12 @@ pub async fn real_cluster(tenant: &Tenant) -> anyhow::Result<()> {
     // A DPUCluster with that name, but in the wrong namespace.
     tenant.create(&dpu_cluster(namespace, "dpus")).await?;
     tenant.create(&tenant.bridge(NAME, "dpus")).await?;
-    tenant.told(NAME, VALID, "False/DPUClusterNotFound").await?;
+    tenant.until_condition(NAME, VALID, "False/DPUClusterNotFound").await?;
     tenant.phase(NAME, "Pending").await?;
     ensure!(tenant.get("HostedCluster", namespace, NAME).await?.is_none(), "it is made all the same");
     ensure!(tenant.get("NodePool", namespace, NAME).await?.is_none(), "it is made all the same");
     tenant.create(&dpu_cluster(&tenant.dpus(), "dpus")).await?;
-    tenant.told(NAME, VALID, "True/DPUClusterFound").await?;
+    tenant.until_condition(NAME, VALID, "True/DPUClusterFound").await?;
     tenant.phase(NAME, "Ready").await?;
     let cluster = tenant.get("HostedCluster", namespace, NAME).await?.unwrap_or_default();
     ensure!(cluster["metadata"]["labels"]["dpf.hcp.bridge.com/bridge-name"] == NAME, "{cluster:#}");

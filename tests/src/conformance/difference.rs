@@ -8,7 +8,7 @@ use super::answer::Answer;
 use super::normalise::Pairs;
 
 /// The maximum number of differences of one answer in a report; the rest are counted.
-const TOLD_MAX: usize = 12;
+const REPORTED_MAX: usize = 12;
 
 /// The maximum length of a body in a report if the codes differ.
 const BODY_MAX: usize = 300;
@@ -16,11 +16,11 @@ const BODY_MAX: usize = 300;
 /// Lists the differences between the model's answer and the real one; empty if they agree.
 pub fn differences(model: &Answer, real: &Answer, pairs: &mut Pairs) -> Vec<String> {
     if model.code != real.code {
-        let tell = |answer: &Answer| {
+        let summary = |answer: &Answer| {
             let body = answer.body["message"].as_str().map_or_else(|| answer.body.to_string(), str::to_owned);
             format!("{} {}", answer.code, body.chars().take(BODY_MAX).collect::<String>())
         };
-        return vec![account("code", &tell(model), &tell(real))];
+        return vec![account("code", &summary(model), &summary(real))];
     }
     let mut found = Vec::new();
     if model.media_type != real.media_type {
@@ -30,9 +30,9 @@ pub fn differences(model: &Answer, real: &Answer, pairs: &mut Pairs) -> Vec<Stri
         found.push(account("warnings", &model.warnings.join(", "), &real.warnings.join(", ")));
     }
     walk("", &model.body, &real.body, pairs, &mut found);
-    if found.len() > TOLD_MAX {
-        let rest = found.len() - TOLD_MAX;
-        found.truncate(TOLD_MAX);
+    if found.len() > REPORTED_MAX {
+        let rest = found.len() - REPORTED_MAX;
+        found.truncate(REPORTED_MAX);
         found.push(format!("and {rest} more"));
     }
     found

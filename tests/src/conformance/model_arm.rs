@@ -47,12 +47,12 @@ impl ModelArm {
     /// Takes events from a watch until there are enough, or until no more are available.
     fn events(&mut self, id: WatchId, step: &Step) -> anyhow::Result<Value> {
         let mut events = Vec::new();
-        'told: loop {
+        'enough: loop {
             let poll = self.server.poll_watch(id, self.now);
             let silent = poll.events.is_empty();
             for event in poll.events {
-                if step.is_told(&events) {
-                    break 'told;
+                if step.has_enough(&events) {
+                    break 'enough;
                 }
                 events.push(serde_json::from_slice(&event.encode())?);
             }

@@ -96,7 +96,7 @@ impl Arm for RealArm {
 async fn events(stream: Body, step: &Step) -> anyhow::Result<Value> {
     let mut lines = stream.into_data_stream().map_err(std::io::Error::other).into_async_read().lines();
     let mut events = Vec::new();
-    while !step.is_told(&events) {
+    while !step.has_enough(&events) {
         let Ok(Some(line)) = tokio::time::timeout(SILENCE, lines.next()).await else { break };
         events.push(serde_json::from_str(&line?).context("an event that is no JSON")?);
     }

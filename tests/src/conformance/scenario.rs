@@ -75,7 +75,7 @@ pub struct Step {
     /// Repeat the request until the answer has this code.
     pub until: Option<u16>,
     /// Repeat the request until these JSON pointers have a value in the answer (`true`), or none (`false`).
-    pub awaited: BTreeMap<String, bool>,
+    pub until_fields: BTreeMap<String, bool>,
     /// Repeat the request until the garbage collector no longer blocks the deletion of the object.
     pub collected: bool,
     /// How many events to take from a watch.
@@ -112,7 +112,7 @@ struct StepForm {
     save: Variables,
     until: Option<u16>,
     #[serde(default, rename = "await")]
-    awaited: BTreeMap<String, bool>,
+    until_fields: BTreeMap<String, bool>,
     events: Option<usize>,
     #[serde(default)]
     compact: bool,
@@ -154,7 +154,7 @@ impl Step {
             body,
             save: Variables::new(),
             until: None,
-            awaited: BTreeMap::new(),
+            until_fields: BTreeMap::new(),
             collected: false,
             events: None,
             last: None,
@@ -179,7 +179,7 @@ impl Step {
             accept: accept(form.accept.as_deref().unwrap_or("json"))?,
             save: form.save,
             until: form.until,
-            awaited: form.awaited,
+            until_fields: form.until_fields,
             events: form.events,
             compact: form.compact,
             keep: form.keep,
@@ -214,15 +214,15 @@ impl Step {
         let finalizers = answer.body.pointer("/metadata/finalizers").and_then(Value::as_array);
         let held = |held: &Value| COLLECTORS.iter().any(|finalizer| held == finalizer);
         self.until.is_none_or(|code| code == answer.code)
-            && self.awaited.iter().all(lead)
+            && self.until_fields.iter().all(lead)
             && !(self.collected && finalizers.is_some_and(|finalizers| finalizers.iter().any(held)))
     }
 
     /// Returns whether a watch has returned enough events.
-    pub fn is_told(&self, events: &[Value]) -> bool {
+    pub fn has_enough(&self, events: &[Value]) -> bool {
         let is_last = |event: &Value| {
             self.last
-                .is_some_and(|name| event.pointer("/object/metadata/name").is_some_and(|told| told == name))
+                .is_some_and(|name| event.pointer("/object/metadata/name").is_some_and(|found| found == name))
         };
         events.len() >= self.events.unwrap_or_default() || events.last().is_some_and(is_last)
     }

@@ -27,9 +27,9 @@ pub fn bridge(data: &[u8]) {
     };
     let steps = run();
     assert!(run() == steps, "the same events gave different steps");
-    let (homes, is_told) = (homes(&document), shows_secret(&document.to_string()));
+    let (homes, is_exposed) = (homes(&document), shows_secret(&document.to_string()));
     for step in &steps {
-        check(step, &homes, is_told);
+        check(step, &homes, is_exposed);
     }
 }
 
@@ -85,9 +85,9 @@ fn homes(document: &Value) -> BTreeSet<String> {
 }
 
 /// Checks that bridges write only in these namespaces, and that no secret is logged.
-fn check(step: &Step, homes: &BTreeSet<String>, is_told: bool) {
+fn check(step: &Step, homes: &BTreeSet<String>, is_exposed: bool) {
     for note in &step.notes {
-        assert!(is_told || !shows_secret(&format!("{note:?}")), "{note:?}");
+        assert!(is_exposed || !shows_secret(&format!("{note:?}")), "{note:?}");
     }
     for action in step.requests.iter().map(|request| &request.action) {
         let target = action.target();
@@ -95,6 +95,6 @@ fn check(step: &Step, homes: &BTreeSet<String>, is_told: bool) {
             assert!(target.namespace.as_ref().is_some_and(|home| homes.contains(home)), "{action:?}");
         }
         let is_secret = target.is_some_and(|target| target.kind == names::secret());
-        assert!(is_told || is_secret || !shows_secret(&format!("{action:?}")), "{action:?}");
+        assert!(is_exposed || is_secret || !shows_secret(&format!("{action:?}")), "{action:?}");
     }
 }

@@ -81,11 +81,11 @@ fn with_secrets(kubeconfig: &str, everywhere: bool) -> Option<String> {
             continue;
         }
         for body in entries.as_array_mut()?.iter_mut().filter_map(|entry| entry.get_mut(kind)) {
-            let told = ["server", "tls-server-name"]
+            let kept = ["server", "tls-server-name"]
                 .map(|field| body.as_object_mut().and_then(|fields| fields.remove_entry(field)));
             plant(body);
             if let Some(fields) = body.as_object_mut() {
-                fields.extend(told.into_iter().flatten());
+                fields.extend(kept.into_iter().flatten());
             }
         }
     }
@@ -174,9 +174,9 @@ fn operate(document: &Value) {
     };
     let steps = run();
     assert!(run() == steps, "the same events gave different steps");
-    let is_told = shows_secret(&document.to_string());
+    let is_exposed = shows_secret(&document.to_string());
     for step in &steps {
-        check(step, is_told);
+        check(step, is_exposed);
     }
 }
 
@@ -215,9 +215,9 @@ fn hidden(key: &str, text: &str) -> Option<String> {
 }
 
 /// Checks that the controller accesses only the objects that it manages or reads, and that no secret is logged.
-fn check(step: &Step, is_told: bool) {
+fn check(step: &Step, is_exposed: bool) {
     for note in &step.notes {
-        assert!(is_told || !shows_secret(&format!("{note:?}")), "{note:?}");
+        assert!(is_exposed || !shows_secret(&format!("{note:?}")), "{note:?}");
     }
     for action in step.requests.iter().map(|request| &request.action) {
         if let Action::List { scope, .. } = action {
@@ -232,6 +232,6 @@ fn check(step: &Step, is_told: bool) {
             is_read || is_home || target.namespace.as_deref() == Some(ARGO_NAMESPACE),
             "{action:?} of another"
         );
-        assert!(is_told || is_secret || !shows_secret(&format!("{action:?}")), "{action:?}");
+        assert!(is_exposed || is_secret || !shows_secret(&format!("{action:?}")), "{action:?}");
     }
 }

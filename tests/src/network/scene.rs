@@ -60,9 +60,9 @@ impl Scene {
             Self::Staged(subject, _) => {
                 let mut server =
                     ApiServer::new(&Options { seed: 1, start: server::EPOCH, ..Options::default() });
-                let mut hand = Direct { server: &mut server, outside: beyond.lock(), now: server::EPOCH };
-                subject.prepare(&mut hand);
-                drop(hand);
+                let mut client = Direct { server: &mut server, outside: beyond.lock(), now: server::EPOCH };
+                subject.prepare(&mut client);
+                drop(client);
                 server
             }
         }
@@ -87,7 +87,7 @@ impl Scene {
     /// Executes the operations of users after the end of fault injection.
     pub fn calm(self, state: &State, beyond: &Beyond, trace: &Trace) {
         if let Self::Staged(subject, _) = self {
-            stage::by_hand(state, beyond, trace, |hand| subject.calm(hand));
+            stage::with_client(state, beyond, trace, |client| subject.calm(client));
         }
     }
 

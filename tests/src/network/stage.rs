@@ -61,7 +61,7 @@ pub async fn act(
         }
         let act = draw(subject.acts(), &mut random);
         trace.record("users", act.name, &[]);
-        by_hand(&state, &beyond, &trace, |hand| (act.run)(hand, &mut random));
+        with_client(&state, &beyond, &trace, |client| (act.run)(client, &mut random));
     }
 }
 
@@ -79,7 +79,7 @@ fn draw<'a>(acts: &'a [Operation], random: &mut Random) -> &'a Operation {
 }
 
 /// Executes an operation of a user at the current time.
-pub fn by_hand(state: &State, beyond: &Beyond, trace: &Trace, deed: impl FnOnce(&mut dyn Client)) {
+pub fn with_client(state: &State, beyond: &Beyond, trace: &Trace, deed: impl FnOnce(&mut dyn Client)) {
     let now = server::time(trace);
     state.with_server(|server| deed(&mut Direct { server, outside: beyond.lock(), now }));
 }

@@ -210,7 +210,7 @@ fn hooks() -> Vec<Row> {
     let [first, second] = VERSIONS;
     let (failing, hanging) =
         (values(&json!({ "failingHook": true })), values(&json!({ "hangingHook": true })));
-    let mended = || values(&json!({ "failingHook": null, "hangingHook": null }));
+    let fixed = || values(&json!({ "failingHook": null, "hangingHook": null }));
     let limited = || {
         let mut spec = failing.clone();
         spec["syncPolicy"] = json!({ "retry": { "limit": 1 } });
@@ -248,7 +248,7 @@ fn hooks() -> Vec<Row> {
                 })),
                 Refresh,
                 Never(json!({ "is_wanted": true })),
-                Change(mended()),
+                Change(fixed()),
                 deployed(),
             ],
         ),
@@ -263,7 +263,7 @@ fn hooks() -> Vec<Row> {
                 Until(
                     json!({ "compared": second, "sync": "OutOfSync", "phase": "Running", "result": first, "hooks": [HOOK_RUNS] }),
                 ),
-                Change(mended()),
+                Change(fixed()),
                 Terminate,
                 Until(json!({ "phase": "Failed", "message": "Operation terminated", "is_wanted": false })),
                 Until(json!({ "phase": "Succeeded", "result": second, "sync": "Synced" })),
@@ -276,7 +276,7 @@ fn hooks() -> Vec<Row> {
                 between(1),
                 Change(version(second)),
                 Until(json!({ "compared": second, "sync": "OutOfSync" })),
-                Change(mended()),
+                Change(fixed()),
                 // The attempt that runs may have begun before the comparison; the next one has not.
                 Until(json!({ "has_ended": true, "compared": second })),
                 Until(json!({ "has_ended": false, "compared": second })),

@@ -1,34 +1,34 @@
 //! Tests the creation, changes and deletion of a bridge.
 
 use anyhow::{bail, ensure};
-use lockstep_tests::bridge::{Site, Tenant, life};
+use lockstep_tests::bridge::{Site, Tenant, lifecycle};
 use lockstep_tests::ground::eventually;
 use serde_json::json;
 
 /// How many rounds of reconciles may pass until one writes nothing.
 const ROUNDS_MAX: usize = 3;
 
-pub(crate) async fn a_bridge_lives(site: &Site, number: u8) -> anyhow::Result<()> {
+pub(crate) async fn a_bridge_is_created_changed_and_deleted(site: &Site, number: u8) -> anyhow::Result<()> {
     let tenant = site.tenant("lifecycle", number).await?;
-    life::comes(&tenant).await?;
+    lifecycle::comes(&tenant).await?;
     at_rest_nothing_is_written(site, &tenant).await?;
-    life::is_upgraded(&tenant).await?;
-    life::has_secrets_rotated(&tenant).await?;
-    life::loses_its_dpu_cluster(&tenant).await?;
-    let shown = life::shown(&tenant).await?;
-    life::goes(&tenant).await?;
-    life::hushed(&shown)?;
-    life::hushed(&life::shown(&tenant).await?)?;
-    life::hushed(&site.bridge.told()?)
+    lifecycle::is_upgraded(&tenant).await?;
+    lifecycle::has_secrets_rotated(&tenant).await?;
+    lifecycle::loses_its_dpu_cluster(&tenant).await?;
+    let shown = lifecycle::shown(&tenant).await?;
+    lifecycle::goes(&tenant).await?;
+    lifecycle::hushed(&shown)?;
+    lifecycle::hushed(&lifecycle::shown(&tenant).await?)?;
+    lifecycle::hushed(&site.bridge.reported()?)
 }
 
 pub(crate) async fn a_bridge_on_node_ports(site: &Site, number: u8) -> anyhow::Result<()> {
     let tenant = site.tenant("node-ports", number).await?;
-    life::comes_on_node_ports(&tenant).await?;
+    lifecycle::comes_on_node_ports(&tenant).await?;
     for (kind, name) in
         [("HostedCluster", "hosted_cluster_on_node_ports"), ("NodePool", "node_pool_on_node_ports")]
     {
-        let object = tenant.get(kind, &tenant.namespace, life::NAME).await?.unwrap_or_default();
+        let object = tenant.get(kind, &tenant.namespace, lifecycle::NAME).await?.unwrap_or_default();
         let mut spec = object["spec"].clone();
         // The port of the registry differs in each run.
         ensure!(spec["release"]["image"] == tenant.image("4.19.3"), "{object:#}");
@@ -38,21 +38,21 @@ pub(crate) async fn a_bridge_on_node_ports(site: &Site, number: u8) -> anyhow::R
         }
         insta::assert_json_snapshot!(name, spec);
     }
-    life::is_upgraded(&tenant).await?;
-    life::loses_its_dpu_cluster(&tenant).await?;
-    life::goes(&tenant).await
+    lifecycle::is_upgraded(&tenant).await?;
+    lifecycle::loses_its_dpu_cluster(&tenant).await?;
+    lifecycle::goes(&tenant).await
 }
 
 /// Triggers reconciles that have nothing to do: the Bridge finds the desired state and writes nothing.
 async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Result<()> {
     let (namespace, dpus) = (tenant.namespace.as_str(), tenant.dpus());
-    let copy = format!("{namespace}-{}-dpucluster-kubeconfig", life::NAME);
+    let copy = format!("{namespace}-{}-dpucluster-kubeconfig", lifecycle::NAME);
     // Wait for the last events, and for the reconciles that they trigger.
     let address = format!("https://{}:6443", tenant.address);
     tenant
-        .event(life::NAME, &format!("Normal ClusterReady: the hosted cluster is ready at {address}"))
+        .event(lifecycle::NAME, &format!("Normal ClusterReady: the hosted cluster is ready at {address}"))
         .await?;
-    tenant.event(life::NAME, "Normal Completed: the cluster has been ready").await?;
+    tenant.event(lifecycle::NAME, "Normal Completed: the cluster has been ready").await?;
     // The count of a repeated Event is written up to half a minute later.
     let writes = || {
         let writes = site.bridge.writes(namespace);
@@ -66,8 +66,8 @@ async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Res
         ("Secret", namespace, "prod-ssh-key"),
         ("Secret", namespace, "prod-admin-kubeconfig"),
         ("Secret", &dpus, &copy),
-        ("HostedCluster", namespace, life::NAME),
-        ("NodePool", namespace, life::NAME),
+        ("HostedCluster", namespace, lifecycle::NAME),
+        ("NodePool", namespace, lifecycle::NAME),
         ("DPUCluster", &dpus, "dpus"),
     ];
     // The external systems may still finish something during a round, but not during each.
@@ -75,11 +75,11 @@ async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Res
     for round in 0..ROUNDS_MAX {
         let before = writes();
         for (kind, namespace, name) in &objects {
-            let passes = site.bridge.passes_of(&tenant.namespace, life::NAME);
+            let passes = site.bridge.passes_of(&tenant.namespace, lifecycle::NAME);
             let touch = json!({ "metadata": { "labels": { "touched": round.to_string() } } });
             tenant.merge(kind, namespace, name, &touch).await?;
             eventually(&format!("a pass after {kind} {name} was touched"), async || {
-                ensure!(site.bridge.passes_of(&tenant.namespace, life::NAME) > passes);
+                ensure!(site.bridge.passes_of(&tenant.namespace, lifecycle::NAME) > passes);
                 Ok(())
             })
             .await?;
@@ -89,5 +89,5 @@ async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Res
             return Ok(());
         }
     }
-    bail!("{written:#?}\nof {}", life::shown(tenant).await?)
+    bail!("{written:#?}\nof {}", lifecycle::shown(tenant).await?)
 }

@@ -40,7 +40,7 @@ pub(crate) async fn field_indexing(site: &Site, number: u8) -> anyhow::Result<()
         anyhow::Ok(INDEXED.map(|(name, ..)| passes(name)))
     };
     let mut before = settled("settled").await?;
-    for (round, told) in [
+    for (round, state) in [
         ("created", "True/DPUClusterFound"),
         ("updated", "True/DPUClusterFound"),
         ("deleted", "False/DPUClusterNotFound"),
@@ -58,8 +58,8 @@ pub(crate) async fn field_indexing(site: &Site, number: u8) -> anyhow::Result<()
             Ok(())
         })
         .await?;
-        tenant.told("first", VALID, told).await?;
-        tenant.told("second", VALID, told).await?;
+        tenant.until_condition("first", VALID, state).await?;
+        tenant.until_condition("second", VALID, state).await?;
         let after = settled(round).await?;
         ensure!(after[2..] == before[2..], "{round}: {before:?}, then {after:?}");
         before = after;
@@ -72,6 +72,6 @@ async fn add(tenant: &Tenant, name: &str, dpu_cluster: &str, namespace: &str) ->
     let mut bridge = tenant.bridge_on_node_ports(name, dpu_cluster);
     bridge["spec"]["dpuClusterRef"]["namespace"] = json!(namespace);
     tenant.create(&bridge).await?;
-    tenant.told(name, VALID, "False/DPUClusterNotFound").await?;
+    tenant.until_condition(name, VALID, "False/DPUClusterNotFound").await?;
     Ok(())
 }

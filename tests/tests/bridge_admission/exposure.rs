@@ -49,24 +49,24 @@ pub(super) async fn addresses(court: Court) -> anyhow::Result<()> {
 }
 
 pub(super) async fn exposure_and_address_go_together(court: Court) -> anyhow::Result<()> {
-    let mut told = String::new();
+    let mut results = String::new();
     for expose in [Some(json!(true)), Some(json!(false)), Some(Value::Null), None] {
         for address in
             [None, Some(Value::Null), Some(json!("")), Some(json!("192.168.1.100")), Some(json!("192.168.1"))]
         {
             let case = |value: &Option<Value>| value.as_ref().map_or_else(|| "left out".to_owned(), shown);
-            writeln!(told, "load balancer {}, address {}", case(&expose), case(&address))?;
+            writeln!(results, "load balancer {}, address {}", case(&expose), case(&address))?;
             let mut spec = spec();
             set(&mut spec, "exposeThroughLoadBalancer", expose.clone());
             set(&mut spec, "metalLBVirtualIP", address);
-            writeln!(told, "    {}", court.judge(&bridge(Some(spec))).await?)?;
+            writeln!(results, "    {}", court.judge(&bridge(Some(spec))).await?)?;
         }
     }
-    insta::assert_snapshot!("exposure_and_address_go_together", told);
+    insta::assert_snapshot!("exposure_and_address_go_together", results);
     Ok(())
 }
 
-pub(super) async fn several_mistakes_are_told_at_once(court: Court) -> anyhow::Result<()> {
+pub(super) async fn several_mistakes_are_reported_at_once(court: Court) -> anyhow::Result<()> {
     let mut malformed = spec();
     set(&mut malformed, "baseDomain", Some(json!("X")));
     set(&mut malformed, "clusterType", Some(json!("-")));
@@ -74,10 +74,10 @@ pub(super) async fn several_mistakes_are_told_at_once(court: Court) -> anyhow::R
     let mut unsupported = malformed.clone();
     set(&mut unsupported, "controlPlaneAvailabilityPolicy", Some(json!("Many")));
     set(&mut unsupported, "pullSecretRef", None);
-    let mut told = String::new();
+    let mut results = String::new();
     for spec in [Some(malformed), Some(unsupported), Some(json!({})), Some(Value::Null), None] {
-        writeln!(told, "{}", court.judge(&bridge(spec)).await?)?;
+        writeln!(results, "{}", court.judge(&bridge(spec)).await?)?;
     }
-    insta::assert_snapshot!("several_mistakes_are_told_at_once", told);
+    insta::assert_snapshot!("several_mistakes_are_reported_at_once", results);
     Ok(())
 }

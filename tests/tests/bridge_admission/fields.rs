@@ -18,17 +18,17 @@ pub(super) async fn fields_are_required_and_typed(court: Court) -> anyhow::Resul
         ("metalLBVirtualIP", json!(3_232_235_876_u32)),
         ("clusterType", json!(["dpf-test"])),
     ];
-    let mut told = String::new();
+    let mut results = String::new();
     for (field, wrong) in wrong_types {
-        told += &court.judge_each(field, [None, Some(Value::Null), Some(wrong)]).await?;
+        results += &court.judge_each(field, [None, Some(Value::Null), Some(wrong)]).await?;
     }
-    insta::assert_snapshot!("fields_are_required_and_typed", told);
+    insta::assert_snapshot!("fields_are_required_and_typed", results);
     Ok(())
 }
 
 /// Tests each limit at and beyond its bound. Lengths are in characters, not in bytes.
 pub(super) async fn lengths_end_at_their_limits(court: Court) -> anyhow::Result<()> {
-    let mut told = String::new();
+    let mut results = String::new();
     for (field, shortest, longest) in [
         ("dpuClusterRef.name", 1, 253),
         ("dpuClusterRef.namespace", 1, 63),
@@ -36,7 +36,7 @@ pub(super) async fn lengths_end_at_their_limits(court: Court) -> anyhow::Result<
         ("clusterType", 1, 63),
         ("ocpReleaseImage", 10, 512),
     ] {
-        told += &court
+        results += &court
             .judge_texts(
                 field,
                 [shortest - 1, shortest, longest, longest + 1].map(|length| "a".repeat(length)),
@@ -44,13 +44,13 @@ pub(super) async fn lengths_end_at_their_limits(court: Court) -> anyhow::Result<
             .await?;
     }
     for field in ["dpuClusterRef.name", "etcdStorageClass"] {
-        told += &court.judge_texts(field, [253, 254].map(|length| "ü".repeat(length))).await?;
+        results += &court.judge_texts(field, [253, 254].map(|length| "ü".repeat(length))).await?;
     }
     let domain = |length: usize| format!("{}.{}", "a".repeat(63), "b".repeat(length - 64));
-    told += &court
+    results += &court
         .judge_texts("baseDomain", ["a.b".to_owned(), "a.bc".to_owned(), domain(253), domain(254)])
         .await?;
-    insta::assert_snapshot!("lengths_end_at_their_limits", told);
+    insta::assert_snapshot!("lengths_end_at_their_limits", results);
     Ok(())
 }
 
@@ -114,9 +114,9 @@ pub(super) async fn release_images(court: Court) -> anyhow::Result<()> {
         "quay.io/öpenshift",
         "docker://quay.io/openshift#1",
     ];
-    let mut told = court.judge_texts("ocpReleaseImage", digests).await?;
-    told += &court.judge_texts("ocpReleaseImage", good.into_iter().chain(bad)).await?;
-    insta::assert_snapshot!("release_images", told);
+    let mut results = court.judge_texts("ocpReleaseImage", digests).await?;
+    results += &court.judge_texts("ocpReleaseImage", good.into_iter().chain(bad)).await?;
+    insta::assert_snapshot!("release_images", results);
     Ok(())
 }
 
@@ -133,9 +133,9 @@ pub(super) async fn cluster_types(court: Court) -> anyhow::Result<()> {
 pub(super) async fn policies(court: Court) -> anyhow::Result<()> {
     let values =
         ["HighlyAvailable", "SingleReplica", "", "highlyAvailable", "HighlyAvailable ", "Single", "3"];
-    let mut told = court.judge_texts("controlPlaneAvailabilityPolicy", values).await?;
-    told += &court.judge_texts("infrastructureAvailabilityPolicy", values).await?;
-    insta::assert_snapshot!("policies", told);
+    let mut results = court.judge_texts("controlPlaneAvailabilityPolicy", values).await?;
+    results += &court.judge_texts("infrastructureAvailabilityPolicy", values).await?;
+    insta::assert_snapshot!("policies", results);
     Ok(())
 }
 
@@ -149,9 +149,9 @@ pub(super) async fn references(court: Court) -> anyhow::Result<()> {
         json!({"name": "No Secret's Name"}),
         json!({"name": 1}),
     ];
-    let mut told = String::new();
+    let mut results = String::new();
     for field in ["sshKeySecretRef", "pullSecretRef"] {
-        told += &court.judge_each(field, secrets.clone().map(Some)).await?;
+        results += &court.judge_each(field, secrets.clone().map(Some)).await?;
     }
     let clusters = [
         json!({}),
@@ -161,7 +161,7 @@ pub(super) async fn references(court: Court) -> anyhow::Result<()> {
         json!({"name": "Any Name", "namespace": "any.namespace"}),
         json!({"name": "dpu", "namespace": "dpf", "kind": "DPUCluster"}),
     ];
-    told += &court.judge_each("dpuClusterRef", clusters.map(Some)).await?;
-    insta::assert_snapshot!("references", told);
+    results += &court.judge_each("dpuClusterRef", clusters.map(Some)).await?;
+    insta::assert_snapshot!("references", results);
     Ok(())
 }

@@ -43,7 +43,7 @@ pub(super) async fn what_is_left_out_is_filled_in(court: Court) -> anyhow::Resul
     Ok(())
 }
 
-pub(super) async fn unknown_fields_are_pruned_or_told(court: Court) -> anyhow::Result<()> {
+pub(super) async fn unknown_fields_are_pruned_or_rejected(court: Court) -> anyhow::Result<()> {
     let mut more = spec();
     set(&mut more, "replicas", Some(json!(3)));
     set(&mut more, "dpuClusterRef.kind", Some(json!("DPUCluster")));
@@ -58,13 +58,13 @@ pub(super) async fn unknown_fields_are_pruned_or_told(court: Court) -> anyhow::R
     let below = "?dryRun=All&fieldValidation=Strict";
     let refusal =
         court.ask("POST", below, "application/json", &object).await?.err().context("it was taken")?;
-    insta::assert_snapshot!("unknown_fields_are_pruned_or_told", refusal);
+    insta::assert_snapshot!("unknown_fields_are_pruned_or_rejected", refusal);
     Ok(())
 }
 
 pub(super) async fn tables_show_what_matters(court: Court) -> anyhow::Result<()> {
     court.create(&bridge(Some(spec()))).await?;
-    let mut told = String::new();
+    let mut results = String::new();
     for status in [
         json!({}),
         json!({
@@ -80,9 +80,9 @@ pub(super) async fn tables_show_what_matters(court: Court) -> anyhow::Result<()>
         let patch = json!({ "status": status });
         let answer = court.ask("PATCH", "/bridge/status", MERGE, &patch).await?;
         answer.map_err(anyhow::Error::msg)?;
-        told += &court.table().await?;
+        results += &court.table().await?;
     }
-    insta::assert_snapshot!("tables_show_what_matters", told);
+    insta::assert_snapshot!("tables_show_what_matters", results);
     Ok(())
 }
 

@@ -20,22 +20,22 @@ pub(super) async fn the_status_has_an_endpoint_of_its_own(court: Court) -> anyho
     ensure!(created.get("status").is_none(), "a status came with the creation: {created}");
 
     let both = json!({"spec": {"clusterType": "other"}, "status": {"phase": "Pending"}});
-    let told = court.ask("PATCH", "/bridge/status", MERGE, &both).await?.map_err(anyhow::Error::msg)?;
-    ensure!(told["status"]["phase"] == "Pending" && told["spec"] == created["spec"], "{told}");
-    ensure!(told["metadata"]["generation"] == 1, "a status is no new generation: {told}");
+    let answer = court.ask("PATCH", "/bridge/status", MERGE, &both).await?.map_err(anyhow::Error::msg)?;
+    ensure!(answer["status"]["phase"] == "Pending" && answer["spec"] == created["spec"], "{answer}");
+    ensure!(answer["metadata"]["generation"] == 1, "a status is no new generation: {answer}");
 
     let both = json!({"spec": {"clusterType": "other"}, "status": {"phase": "Failed"}});
     let changed = court.ask("PATCH", "/bridge", MERGE, &both).await?.map_err(anyhow::Error::msg)?;
-    ensure!(changed["status"] == told["status"] && changed["spec"]["clusterType"] == "other", "{changed}");
+    ensure!(changed["status"] == answer["status"] && changed["spec"]["clusterType"] == "other", "{changed}");
     ensure!(changed["metadata"]["generation"] == 2, "a new spec is a new generation: {changed}");
 
     // The controller writes its status like this: with one field manager for the whole status.
     let mut applied = bridge(None);
     applied["status"] = json!({"phase": "Ready", "conditions": [ready()], "observedGeneration": 2});
     let below = "/bridge/status?fieldManager=lockstep-bridge&force=true";
-    let told = court.ask("PATCH", below, "application/apply-patch+yaml", &applied).await?;
-    let told = told.map_err(anyhow::Error::msg)?;
-    ensure!(told["status"] == applied["status"], "{told}");
+    let answer = court.ask("PATCH", below, "application/apply-patch+yaml", &applied).await?;
+    let answer = answer.map_err(anyhow::Error::msg)?;
+    ensure!(answer["status"] == applied["status"], "{answer}");
     Ok(())
 }
 
@@ -73,13 +73,13 @@ pub(super) async fn what_a_status_may_say(court: Court) -> anyhow::Result<()> {
         condition("lastTransitionTime", json!("yesterday")),
         condition("observedGeneration", json!(-1)),
     ]);
-    let mut told = String::new();
+    let mut results = String::new();
     for status in cases {
         let body = json!({ "status": status });
         let answer = court.ask("PATCH", "/bridge/status?dryRun=All", MERGE, &body).await?;
         let verdict = answer.map_or_else(|refusal| refusal, |object| format!("taken: {}", object["status"]));
-        writeln!(told, "{status}\n    {verdict}")?;
+        writeln!(results, "{status}\n    {verdict}")?;
     }
-    insta::assert_snapshot!("what_a_status_may_say", told);
+    insta::assert_snapshot!("what_a_status_may_say", results);
     Ok(())
 }

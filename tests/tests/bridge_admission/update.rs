@@ -8,7 +8,7 @@ use super::{Court, bridge, json, set, spec};
 
 pub(super) async fn what_is_immutable_stays(court: Court) -> anyhow::Result<()> {
     court.create(&bridge(Some(spec()))).await?;
-    let mut told = String::new();
+    let mut results = String::new();
     for (field, value) in [
         ("dpuClusterRef", json!({"name": "dpu", "namespace": "dpf-operator-system"})),
         ("dpuClusterRef", json!({"name": "other", "namespace": "dpf-operator-system"})),
@@ -21,7 +21,7 @@ pub(super) async fn what_is_immutable_stays(court: Court) -> anyhow::Result<()> 
         ("baseDomain", json!("other.example.com")),
         ("baseDomain", json!("Clusters.Example.com")),
     ] {
-        told += &court.judge_value(field, &value).await?;
+        results += &court.judge_value(field, &value).await?;
     }
     // These patches remove fields, or remove them and add them again.
     for patch in [
@@ -32,15 +32,15 @@ pub(super) async fn what_is_immutable_stays(court: Court) -> anyhow::Result<()> 
         json!([{"op": "remove", "path": "/spec/dpuClusterRef"}, {"op": "add", "path": "/spec/dpuClusterRef", "value": {"name": "other", "namespace": "other"}}]),
         json!([{"op": "remove", "path": "/spec/dpuClusterRef"}, {"op": "add", "path": "/spec/dpuClusterRef", "value": spec()["dpuClusterRef"]}]),
     ] {
-        writeln!(told, "{patch}\n    {}", court.judge_change("PATCH", JSON, &patch).await?)?;
+        writeln!(results, "{patch}\n    {}", court.judge_change("PATCH", JSON, &patch).await?)?;
     }
-    insta::assert_snapshot!("what_is_immutable_stays", told);
+    insta::assert_snapshot!("what_is_immutable_stays", results);
     Ok(())
 }
 
 pub(super) async fn what_is_mutable_changes(court: Court) -> anyhow::Result<()> {
     court.create(&bridge(Some(spec()))).await?;
-    let mut told = String::new();
+    let mut results = String::new();
     for (field, value) in [
         ("ocpReleaseImage", json!("quay.io/openshift-release-dev/ocp-release:4.20.0-multi")),
         ("sshKeySecretRef", json!({"name": "other"})),
@@ -53,11 +53,11 @@ pub(super) async fn what_is_mutable_changes(court: Court) -> anyhow::Result<()> 
         ("metalLBVirtualIP", json!("")),
         ("clusterType", json!("dpf-other")),
     ] {
-        told += &court.judge_value(field, &value).await?;
+        results += &court.judge_value(field, &value).await?;
     }
     let node_ports = json!({"spec": {"exposeThroughLoadBalancer": false, "metalLBVirtualIP": null}});
-    writeln!(told, "{node_ports}\n    {}", court.judge_change("PATCH", MERGE, &node_ports).await?)?;
-    insta::assert_snapshot!("what_is_mutable_changes", told);
+    writeln!(results, "{node_ports}\n    {}", court.judge_change("PATCH", MERGE, &node_ports).await?)?;
+    insta::assert_snapshot!("what_is_mutable_changes", results);
     Ok(())
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn the_spec_cannot_be_dropped(court: Court) -> anyhow::Result<(
     drop(without.as_object_mut().and_then(|fields| fields.remove("spec")));
     let mut other = spec();
     set(&mut other, "baseDomain", Some(json!("other.example.com")));
-    let mut told = String::new();
+    let mut results = String::new();
     for (method, kind, body) in [
         ("PUT", "application/json", without),
         ("PATCH", MERGE, json!({"spec": null})),
@@ -83,8 +83,8 @@ pub(super) async fn the_spec_cannot_be_dropped(court: Court) -> anyhow::Result<(
             json!([{"op": "remove", "path": "/spec"}, {"op": "add", "path": "/spec", "value": spec()}]),
         ),
     ] {
-        writeln!(told, "{method} {kind}\n    {}", court.judge_change(method, kind, &body).await?)?;
+        writeln!(results, "{method} {kind}\n    {}", court.judge_change(method, kind, &body).await?)?;
     }
-    insta::assert_snapshot!("the_spec_cannot_be_dropped", told);
+    insta::assert_snapshot!("the_spec_cannot_be_dropped", results);
     Ok(())
 }

@@ -4,7 +4,7 @@ use anyhow::ensure;
 use kube::Client;
 use lockstep_external as external;
 use lockstep_tests::access::{asked, needs_all_of};
-use lockstep_tests::bridge::{Surroundings, Tenant, life, storm, validation};
+use lockstep_tests::bridge::{Surroundings, Tenant, lifecycle, storm, validation};
 use lockstep_tests::chart::{install, named, render, start};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::program::Program;
@@ -63,27 +63,27 @@ async fn dpucluster_validation_with_the_deployed_bridge() -> anyhow::Result<()> 
 }
 
 #[tokio::test]
-async fn the_bridge_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyhow::Result<()> {
+async fn the_bridge_needs_exactly_the_permissions_of_the_chart() -> anyhow::Result<()> {
     let deployed = Deployed::start("bridge-lives").await?;
     let Deployed { plane, program, definitions, .. } = &deployed;
     let tenant = deployed.tenant("lives", 10).await?;
-    life::comes(&tenant).await?;
-    life::is_upgraded(&tenant).await?;
-    life::has_secrets_rotated(&tenant).await?;
+    lifecycle::comes(&tenant).await?;
+    lifecycle::is_upgraded(&tenant).await?;
+    lifecycle::has_secrets_rotated(&tenant).await?;
     let user = "system:serviceaccount:bridge-lives:bridge-lives-lockstep-bridge";
     // A repeated Event increases the count of the first one, but not that soon.
     for _ in 0..ROUNDS {
-        life::loses_its_dpu_cluster(&tenant).await?;
+        lifecycle::loses_its_dpu_cluster(&tenant).await?;
         if asked(plane, user)?.0.contains("patch events.k8s.io events ") {
             break;
         }
     }
-    life::goes(&tenant).await?;
+    lifecycle::goes(&tenant).await?;
     let balanced = deployed.tenant("balanced", 11).await?;
-    life::comes(&balanced).await?;
+    lifecycle::comes(&balanced).await?;
     let on_node_ports = deployed.tenant("ports", 12).await?;
-    life::comes_on_node_ports(&on_node_ports).await?;
-    life::is_upgraded(&on_node_ports).await?;
+    lifecycle::comes_on_node_ports(&on_node_ports).await?;
+    lifecycle::is_upgraded(&on_node_ports).await?;
     let metrics = program.metrics().await?;
     ensure!(program.metric("lockstep_watch_errors_total", "").await? == 0, "{metrics}");
 
@@ -91,7 +91,7 @@ async fn the_bridge_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyh
     storm::breaks(&tenants, definitions).await?;
     storm::passes(&tenants, definitions).await?;
     for tenant in tenants {
-        life::goes(tenant).await?;
+        lifecycle::goes(tenant).await?;
     }
 
     let metrics = program.metrics().await?;
@@ -111,6 +111,6 @@ async fn the_bridge_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyh
             ensure!(has_bucket, "{result}, {bucket}: {metrics}");
         }
     }
-    life::hushed(&format!("{}\n{}\n{metrics}", program.log(), life::shown(&tenant).await?))?;
+    lifecycle::hushed(&format!("{}\n{}\n{metrics}", program.log(), lifecycle::shown(&tenant).await?))?;
     needs_all_of(plane, user, &wanted(), &UNUSED).await
 }

@@ -159,7 +159,7 @@ async fn has_events_counted(user: &User) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn the_operator_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyhow::Result<()> {
+async fn the_operator_needs_exactly_the_permissions_of_the_chart() -> anyhow::Result<()> {
     // The test needs its own control plane: every operator acts on all classes of its cluster.
     let (plane, release) = (&ControlPlane::start()?, "chart-operator");
     let client = plane.client().await?;
@@ -199,7 +199,8 @@ async fn a_kind_that_is_not_granted_is_reported_with_the_value_that_grants_it() 
     user.create(&namespace("chart-denied-team", Some("chart-denied"))).await?;
 
     let binding = ("NamespaceClassBinding", "chart-denied-team", "chart-denied-team");
-    let message = user.told(binding, "Ready", "False/Forbidden").await.with_context(|| program.log())?;
+    let message =
+        user.until_condition(binding, "Ready", "False/Forbidden").await.with_context(|| program.log())?;
     assert!(
         message.contains("namespaceclass.rbac.rules") && message.contains("spec.resources[0]"),
         "{message}"

@@ -85,12 +85,12 @@ pub(super) fn all_quantities() -> Vec<Value> {
 }
 
 pub(super) async fn quantities(court: Court) -> anyhow::Result<()> {
-    let mut told = String::new();
+    let mut results = String::new();
     for quantity in all_quantities() {
         let resources = json!({"limits": {"memory": quantity}});
-        told += &court.judge_each(RESOURCES, [Some(resources)]).await?;
+        results += &court.judge_each(RESOURCES, [Some(resources)]).await?;
     }
-    insta::assert_snapshot!("quantities", told);
+    insta::assert_snapshot!("quantities", results);
     Ok(())
 }
 
@@ -119,13 +119,13 @@ pub(super) const NAMES: [&str; 20] = [
 ];
 
 pub(super) async fn resources(court: Court) -> anyhow::Result<()> {
-    let mut told = String::new();
+    let mut results = String::new();
     for name in NAMES {
-        told += &court.judge_each(RESOURCES, [Some(json!({"limits": {name: 1}}))]).await?;
+        results += &court.judge_each(RESOURCES, [Some(json!({"limits": {name: 1}}))]).await?;
     }
     let name = |length: usize| format!("nvidia.com/{}", "a".repeat(length));
     let many = |count: usize| (0..count).map(|i| (format!("nvidia.com/a{i}"), json!(1))).collect::<Value>();
-    told += &court
+    results += &court
         .judge_each(
             RESOURCES,
             [
@@ -139,7 +139,7 @@ pub(super) async fn resources(court: Court) -> anyhow::Result<()> {
             ],
         )
         .await?;
-    insta::assert_snapshot!("resources", told);
+    insta::assert_snapshot!("resources", results);
     Ok(())
 }
 
@@ -209,8 +209,8 @@ pub(super) async fn requests_and_limits(court: Court) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) async fn several_mistakes_are_told_at_once(court: Court) -> anyhow::Result<()> {
-    let mut told = String::new();
+pub(super) async fn several_mistakes_are_reported_at_once(court: Court) -> anyhow::Result<()> {
+    let mut results = String::new();
     let malformed = json!({
         "nodeSelector": {"matchLabels": {"a b": "a b"}, "matchExpressions": [{"key": "-", "operator": "In"}]},
         "resources": {"requests": {"cpu": 2, "gpu": 1}, "limits": {"cpu": 1}},
@@ -218,9 +218,9 @@ pub(super) async fn several_mistakes_are_told_at_once(court: Court) -> anyhow::R
         "labels": {"a": "-"},
         "annotations": {"/": ""},
     });
-    told += &court.judge_each("serviceDaemonSet", [Some(malformed)]).await?;
+    results += &court.judge_each("serviceDaemonSet", [Some(malformed)]).await?;
     let source = json!({"repoURL": "charts", "version": "latest", "chart": "a/b"});
-    told += &court.judge_each("source", [Some(source), Some(json!({}))]).await?;
-    insta::assert_snapshot!("several_mistakes_are_told_at_once", told);
+    results += &court.judge_each("source", [Some(source), Some(json!({}))]).await?;
+    insta::assert_snapshot!("several_mistakes_are_reported_at_once", results);
     Ok(())
 }

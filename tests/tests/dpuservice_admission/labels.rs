@@ -50,12 +50,12 @@ fn dns(length: usize) -> String {
 
 pub(super) async fn names_of_labels(court: Court) -> anyhow::Result<()> {
     let Names { good, annotations, bad } = Names::new();
-    let mut told = String::new();
+    let mut results = String::new();
     let names: Vec<String> = good.into_iter().chain(annotations).chain(bad).collect();
     for field in [LABELS, "serviceDaemonSet.nodeSelector.matchLabels"] {
-        told += &court.judge_each(field, names.iter().map(|name| Some(json!({name: "x"})))).await?;
+        results += &court.judge_each(field, names.iter().map(|name| Some(json!({name: "x"})))).await?;
     }
-    told += &court
+    results += &court
         .judge_each(
             SELECTOR,
             names.iter().map(|name| Some(json!({"matchExpressions": [{"key": name, "operator": "Exists"}]}))),
@@ -64,9 +64,9 @@ pub(super) async fn names_of_labels(court: Court) -> anyhow::Result<()> {
     // The first of several mistakes is reported, and at most 64 labels are accepted.
     let many = |count: usize| (0..count).map(|i| (format!("label-{i}"), json!("x"))).collect::<Value>();
     let several = json!({"b b": "x", "a a": "x", "c": "x", "c c": "x"});
-    told +=
+    results +=
         &court.judge_each(LABELS, [Some(several), Some(json!({})), Some(many(64)), Some(many(65))]).await?;
-    insta::assert_snapshot!("names_of_labels", told);
+    insta::assert_snapshot!("names_of_labels", results);
     Ok(())
 }
 
@@ -81,25 +81,26 @@ pub(super) fn values() -> (Vec<String>, Vec<String>) {
 
 pub(super) async fn values_of_labels(court: Court) -> anyhow::Result<()> {
     let (good, bad) = values();
-    let mut told = String::new();
+    let mut results = String::new();
     for value in good.iter().chain(&bad) {
-        told += &court.judge_each(LABELS, [Some(json!({"example.com/a": value}))]).await?;
-        told += &court
+        results += &court.judge_each(LABELS, [Some(json!({"example.com/a": value}))]).await?;
+        results += &court
             .judge_each("serviceDaemonSet.nodeSelector.matchLabels", [Some(json!({"a": value}))])
             .await?;
         let term = json!([{"key": "a", "operator": "In", "values": ["b", value]}]);
-        told += &court.judge_each("serviceDaemonSet.nodeSelector.matchExpressions", [Some(term)]).await?;
+        results += &court.judge_each("serviceDaemonSet.nodeSelector.matchExpressions", [Some(term)]).await?;
     }
-    insta::assert_snapshot!("values_of_labels", told);
+    insta::assert_snapshot!("values_of_labels", results);
     Ok(())
 }
 
 pub(super) async fn names_and_sizes_of_annotations(court: Court) -> anyhow::Result<()> {
     let Names { good, annotations, bad } = Names::new();
     let names = good.into_iter().chain(annotations).chain(bad);
-    let mut told = court.judge_each(ANNOTATIONS, names.map(|name| Some(json!({name: "any text"})))).await?;
+    let mut results =
+        court.judge_each(ANNOTATIONS, names.map(|name| Some(json!({name: "any text"})))).await?;
     let most = 256 * 1024;
-    told += &court
+    results += &court
         .judge_each(
             ANNOTATIONS,
             [
@@ -114,8 +115,8 @@ pub(super) async fn names_and_sizes_of_annotations(court: Court) -> anyhow::Resu
         )
         .await?;
     let many = |count: usize| (0..count).map(|i| (format!("note-{i}"), json!("x"))).collect::<Value>();
-    told += &court.judge_each(ANNOTATIONS, [Some(many(64)), Some(many(65))]).await?;
-    insta::assert_snapshot!("names_and_sizes_of_annotations", told);
+    results += &court.judge_each(ANNOTATIONS, [Some(many(64)), Some(many(65))]).await?;
+    insta::assert_snapshot!("names_and_sizes_of_annotations", results);
     Ok(())
 }
 
@@ -143,7 +144,7 @@ pub(super) fn terms() -> Vec<Value> {
 
 pub(super) async fn selectors(court: Court) -> anyhow::Result<()> {
     let selector = |term: Value| Some(json!({"matchExpressions": [term]}));
-    let mut told = court.judge_each(SELECTOR, terms().into_iter().map(selector)).await?;
+    let mut results = court.judge_each(SELECTOR, terms().into_iter().map(selector)).await?;
     let incomplete = [
         json!({"operator": "Exists"}),
         json!({"key": "a"}),
@@ -152,17 +153,17 @@ pub(super) async fn selectors(court: Court) -> anyhow::Result<()> {
         json!({"key": "a", "operator": "Exists", "values": null}),
         json!("a in (b)"),
     ];
-    told += &court.judge_each(SELECTOR, incomplete.into_iter().map(selector)).await?;
+    results += &court.judge_each(SELECTOR, incomplete.into_iter().map(selector)).await?;
     let term = |i: usize| json!({"key": format!("label-{i}"), "operator": "Exists"});
     let terms = |count: usize| json!({"matchExpressions": (0..count).map(term).collect::<Vec<_>>()});
     let values = |count: usize| {
         let values: Vec<String> = (0..count).map(|i| format!("value-{i}")).collect();
         json!({"matchExpressions": [{"key": "a", "operator": "In", "values": values}]})
     };
-    told += &court
+    results += &court
         .judge_each(SELECTOR, [json!({}), terms(64), terms(65), values(256), values(257)].map(Some))
         .await?;
-    insta::assert_snapshot!("selectors", told);
+    insta::assert_snapshot!("selectors", results);
     Ok(())
 }
 

@@ -37,7 +37,7 @@ pub(super) async fn values_are_kept_as_they_are(court: Court) -> anyhow::Result<
     Ok(())
 }
 
-pub(super) async fn unknown_fields_are_pruned_or_told(court: Court) -> anyhow::Result<()> {
+pub(super) async fn unknown_fields_are_pruned_or_rejected(court: Court) -> anyhow::Result<()> {
     let mut object = court.sound();
     object["note"] = json!("nobody reads this");
     object["spec"]["source"]["targetRevision"] = json!("1");
@@ -54,17 +54,17 @@ pub(super) async fn unknown_fields_are_pruned_or_told(court: Court) -> anyhow::R
     let below = "?dryRun=All&fieldValidation=Strict";
     let refusal =
         court.ask("POST", below, "application/json", &object).await?.err().context("it was taken")?;
-    insta::assert_snapshot!("unknown_fields_are_pruned_or_told", refusal);
+    insta::assert_snapshot!("unknown_fields_are_pruned_or_rejected", refusal);
     Ok(())
 }
 
 pub(super) async fn tables_show_what_matters(court: Court) -> anyhow::Result<()> {
     court.create(&court.sound()).await?;
-    let mut told = court.table().await?;
+    let mut results = court.table().await?;
     let patch = json!({ "status": status::status() });
     court.ask("PATCH", "/service/status", MERGE, &patch).await?.map_err(anyhow::Error::msg)?;
-    told += &court.table().await?;
-    insta::assert_snapshot!("tables_show_what_matters", told);
+    results += &court.table().await?;
+    insta::assert_snapshot!("tables_show_what_matters", results);
     Ok(())
 }
 

@@ -28,25 +28,25 @@ pub(super) async fn fields_are_required_and_typed(court: Court) -> anyhow::Resul
         ("serviceDaemonSet.annotations", json!("tier")),
         ("serviceDaemonSet.annotations", json!({"tier": null})),
     ];
-    let mut told = String::new();
+    let mut results = String::new();
     for (field, wrong) in wrong_types {
-        told += &court.judge_each(field, [None, Some(Value::Null), Some(wrong)]).await?;
+        results += &court.judge_each(field, [None, Some(Value::Null), Some(wrong)]).await?;
     }
-    insta::assert_snapshot!("fields_are_required_and_typed", told);
+    insta::assert_snapshot!("fields_are_required_and_typed", results);
     Ok(())
 }
 
 /// Tests each limit at and beyond its bound. Lengths are in characters, not in bytes.
 pub(super) async fn lengths_end_at_their_limits(court: Court) -> anyhow::Result<()> {
     let url = |length: usize| format!("https://h/{}", "a".repeat(length - 10));
-    let mut told = court.judge_texts("source.repoURL", [url(2048), url(2049)]).await?;
+    let mut results = court.judge_texts("source.repoURL", [url(2048), url(2049)]).await?;
     let version = |length: usize| format!("1-{}", "a".repeat(length - 2));
-    told += &court.judge_texts("source.version", [String::new(), version(256), version(257)]).await?;
+    results += &court.judge_texts("source.version", [String::new(), version(256), version(257)]).await?;
     for (field, longest) in [("source.chart", 250), ("serviceID", 63)] {
         let texts = [0, 1, longest, longest + 1].map(|length| "a".repeat(length));
-        told += &court.judge_texts(field, texts).await?;
+        results += &court.judge_texts(field, texts).await?;
     }
-    insta::assert_snapshot!("lengths_end_at_their_limits", told);
+    insta::assert_snapshot!("lengths_end_at_their_limits", results);
     Ok(())
 }
 
@@ -208,26 +208,26 @@ pub(super) async fn charts(court: Court) -> anyhow::Result<()> {
 }
 
 pub(super) async fn an_oci_registry_has_its_own_rules(court: Court) -> anyhow::Result<()> {
-    let mut told = String::new();
+    let mut results = String::new();
     for url in ["https://registry.example.com/Charts", "oci://registry.example.com/charts", "oci://r/Charts"]
     {
         for chart in ["chart", "a.b_c__d---e", "Chart", "a-", "a.-b", "a___b"] {
             let source = json!({"repoURL": url, "version": "1", "chart": chart});
-            told += &court.judge_each("source", [Some(source)]).await?;
+            results += &court.judge_each("source", [Some(source)]).await?;
         }
     }
-    insta::assert_snapshot!("an_oci_registry_has_its_own_rules", told);
+    insta::assert_snapshot!("an_oci_registry_has_its_own_rules", results);
     Ok(())
 }
 
 /// Tests the names of DPUServices, which become values of a label.
 pub(super) async fn names(court: Court) -> anyhow::Result<()> {
-    let mut told = String::new();
+    let mut results = String::new();
     for name in ["a".to_owned(), "a".repeat(63), "a".repeat(64), "a.b".to_owned(), "A".to_owned()] {
         let mut object = court.sound();
         object["metadata"]["name"] = json!(name);
-        writeln!(told, "{} characters: {name:.12}\n    {}", name.len(), court.judge(&object).await?)?;
+        writeln!(results, "{} characters: {name:.12}\n    {}", name.len(), court.judge(&object).await?)?;
     }
-    insta::assert_snapshot!("names", told);
+    insta::assert_snapshot!("names", results);
     Ok(())
 }

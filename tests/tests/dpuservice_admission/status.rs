@@ -54,15 +54,15 @@ pub(super) async fn the_status_has_an_endpoint_of_its_own(court: Court) -> anyho
     ensure!(created.get("status").is_none(), "a status came with the creation: {created}");
 
     let both = json!({"spec": {"serviceID": "other"}, "status": {"rollout": {"clusters": "0/1"}}});
-    let told = court.ask("PATCH", "/service/status", MERGE, &both).await?.map_err(anyhow::Error::msg)?;
+    let answer = court.ask("PATCH", "/service/status", MERGE, &both).await?.map_err(anyhow::Error::msg)?;
     ensure!(
-        told["status"]["rollout"] == json!({"clusters": "0/1"}) && told["spec"] == created["spec"],
-        "{told}"
+        answer["status"]["rollout"] == json!({"clusters": "0/1"}) && answer["spec"] == created["spec"],
+        "{answer}"
     );
-    ensure!(told["metadata"]["generation"] == 1, "a status is no new generation: {told}");
+    ensure!(answer["metadata"]["generation"] == 1, "a status is no new generation: {answer}");
 
     let changed = court.ask("PATCH", "/service", MERGE, &both).await?.map_err(anyhow::Error::msg)?;
-    ensure!(changed["status"] == told["status"] && changed["spec"]["serviceID"] == "other", "{changed}");
+    ensure!(changed["status"] == answer["status"] && changed["spec"]["serviceID"] == "other", "{changed}");
     ensure!(changed["metadata"]["generation"] == 2, "a new spec is a new generation: {changed}");
 
     // The controller writes its status like this: with one field manager for the whole status.
@@ -70,22 +70,22 @@ pub(super) async fn the_status_has_an_endpoint_of_its_own(court: Court) -> anyho
     let mut whole = court.sound();
     drop(whole.as_object_mut().and_then(|fields| fields.remove("spec")));
     whole["status"] = status();
-    let told = court.ask("PATCH", below, APPLY, &whole).await?.map_err(anyhow::Error::msg)?;
-    ensure!(told["status"] == status(), "{told}");
+    let answer = court.ask("PATCH", below, APPLY, &whole).await?.map_err(anyhow::Error::msg)?;
+    ensure!(answer["status"] == status(), "{answer}");
     for map in
         ["sync", "health", "resources", "history", "reconciledAt", "operationState", "sourceType", "summary"]
     {
         whole["status"][map] = json!({});
     }
-    let told = court.ask("PATCH", below, APPLY, &whole).await?.map_err(anyhow::Error::msg)?;
-    ensure!(told["status"]["sync"] == json!({}) && told["status"]["summary"] == json!({}), "{told}");
-    ensure!(told["status"]["applicationConditions"] == status()["applicationConditions"], "{told}");
+    let answer = court.ask("PATCH", below, APPLY, &whole).await?.map_err(anyhow::Error::msg)?;
+    ensure!(answer["status"]["sync"] == json!({}) && answer["status"]["summary"] == json!({}), "{answer}");
+    ensure!(answer["status"]["applicationConditions"] == status()["applicationConditions"], "{answer}");
     Ok(())
 }
 
 pub(super) async fn what_a_status_may_say(court: Court) -> anyhow::Result<()> {
     court.create(&court.sound()).await?;
-    let mut told = String::new();
+    let mut results = String::new();
     for status in [
         json!({}),
         json!({"observedGeneration": "1"}),
@@ -114,8 +114,8 @@ pub(super) async fn what_a_status_may_say(court: Court) -> anyhow::Result<()> {
         let body = json!({ "status": status });
         let answer = court.ask("PATCH", "/service/status?dryRun=All", MERGE, &body).await?;
         let verdict = answer.map_or_else(|refusal| refusal, |object| format!("taken: {}", object["status"]));
-        writeln!(told, "{status}\n    {verdict}")?;
+        writeln!(results, "{status}\n    {verdict}")?;
     }
-    insta::assert_snapshot!("what_a_status_may_say", told);
+    insta::assert_snapshot!("what_a_status_may_say", results);
     Ok(())
 }

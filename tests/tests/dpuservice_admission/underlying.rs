@@ -80,7 +80,7 @@ fn cases() -> Vec<Case> {
 #[tokio::test]
 async fn kubernetes_says_the_same() -> anyhow::Result<()> {
     let court = real("kubernetes_says_the_same").await?;
-    let (mut agreed, mut told) = (0, String::new());
+    let (mut agreed, mut differences) = (0, String::new());
     for Case { field, value, underlying } in cases() {
         let mut object = court.sound();
         object["spec"]["serviceDaemonSet"] = json!({field: value});
@@ -95,10 +95,10 @@ async fn kubernetes_says_the_same() -> anyhow::Result<()> {
             agreed += 1;
         } else {
             let theirs = theirs.map_or_else(|refusal| refusal, |_| "taken".to_owned());
-            write!(told, "{field} {}\n    ours:   {ours}\n    theirs: {theirs}\n", shown(&value))?;
+            write!(differences, "{field} {}\n    ours:   {ours}\n    theirs: {theirs}\n", shown(&value))?;
         }
     }
-    insta::assert_snapshot!("kubernetes_says_the_same", format!("{agreed} alike, and:\n{told}"));
+    insta::assert_snapshot!("kubernetes_says_the_same", format!("{agreed} alike, and:\n{differences}"));
     Ok(())
 }
 
@@ -130,7 +130,7 @@ fn asked_of_helm(versions: &[&str]) -> anyhow::Result<Vec<bool>> {
 #[tokio::test]
 async fn helm_says_the_same() -> anyhow::Result<()> {
     let court = real("helm_says_the_same").await?;
-    let (mut agreed, mut told) = (0, String::new());
+    let (mut agreed, mut differences) = (0, String::new());
     for (version, taken_by_helm) in source::VERSIONS.iter().zip(asked_of_helm(&source::VERSIONS)?) {
         let mut object = court.sound();
         object["spec"]["source"]["version"] = json!(version);
@@ -138,9 +138,9 @@ async fn helm_says_the_same() -> anyhow::Result<()> {
         if taken == taken_by_helm {
             agreed += 1;
         } else {
-            writeln!(told, "{version:?}: taken {taken}, by Helm {taken_by_helm}")?;
+            writeln!(differences, "{version:?}: taken {taken}, by Helm {taken_by_helm}")?;
         }
     }
-    insta::assert_snapshot!("helm_says_the_same", format!("{agreed} alike, and:\n{told}"));
+    insta::assert_snapshot!("helm_says_the_same", format!("{agreed} alike, and:\n{differences}"));
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::{Court, json};
 
 pub(super) async fn everything_may_change(court: Court) -> anyhow::Result<()> {
     court.create(&court.sound()).await?;
-    let mut told = String::new();
+    let mut results = String::new();
     for (field, value) in [
         ("source", json!({"repoURL": "oci://registry.example.com/charts", "version": "2", "chart": "other"})),
         ("source.version", json!("1.2.x")),
@@ -20,9 +20,9 @@ pub(super) async fn everything_may_change(court: Court) -> anyhow::Result<()> {
         ("serviceDaemonSet", json!({"labels": {"tier": "critical!"}})),
         ("serviceDaemonSet.updateStrategy.rollingUpdate.maxSurge", json!(1)),
     ] {
-        told += &court.judge_value(field, &value).await?;
+        results += &court.judge_value(field, &value).await?;
     }
-    insta::assert_snapshot!("everything_may_change", told);
+    insta::assert_snapshot!("everything_may_change", results);
     Ok(())
 }
 
@@ -30,16 +30,16 @@ pub(super) async fn the_spec_cannot_be_dropped(court: Court) -> anyhow::Result<(
     court.create(&court.sound()).await?;
     let mut without = court.stored().await?;
     drop(without.as_object_mut().and_then(|fields| fields.remove("spec")));
-    let mut told = String::new();
-    writeln!(told, "PUT without\n    {}", court.judge_change("PUT", "application/json", &without).await?)?;
+    let mut results = String::new();
+    writeln!(results, "PUT without\n    {}", court.judge_change("PUT", "application/json", &without).await?)?;
     for (kind, body) in [
         (MERGE, json!({"spec": null})),
         (MERGE, json!({"spec": {"source": null}})),
         (MERGE, json!({"spec": {"source": {"version": null}}})),
         (JSON, json!([{"op": "remove", "path": "/spec"}])),
     ] {
-        writeln!(told, "{body}\n    {}", court.judge_change("PATCH", kind, &body).await?)?;
+        writeln!(results, "{body}\n    {}", court.judge_change("PATCH", kind, &body).await?)?;
     }
-    insta::assert_snapshot!("the_spec_cannot_be_dropped", told);
+    insta::assert_snapshot!("the_spec_cannot_be_dropped", results);
     Ok(())
 }

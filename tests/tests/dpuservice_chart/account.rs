@@ -6,7 +6,7 @@ use lockstep_external as external;
 use lockstep_tests::access::{asked, needs_all_of};
 use lockstep_tests::chart::{install, named, render, start};
 use lockstep_tests::control_plane::ControlPlane;
-use lockstep_tests::dpuservice::{DPF, SERVICES, life, prepare, surround};
+use lockstep_tests::dpuservice::{DPF, SERVICES, lifecycle, prepare, surround};
 use lockstep_tests::upstream::definitions;
 use lockstep_tests::user::User;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use super::{ANYWHERE, DPUSERVICE, THERE, words};
 const ROUNDS: usize = 20;
 
 #[tokio::test]
-async fn the_controller_lives_on_what_the_chart_grants_and_needs_all_of_it() -> anyhow::Result<()> {
+async fn the_controller_needs_exactly_the_permissions_of_the_chart() -> anyhow::Result<()> {
     let (plane, release) = (ControlPlane::start()?, "dpuservice-lives");
     let client = plane.client().await?;
     prepare(&client, &definitions(&external::DPUSERVICE)?).await?;
@@ -28,28 +28,28 @@ async fn the_controller_lives_on_what_the_chart_grants_and_needs_all_of_it() -> 
         start(&plane, named(&objects, "Deployment", "dpuservice-lives-lockstep-dpuservice")?).await?;
 
     let user = User { client };
-    life::comes(&user).await?;
-    life::changes(&user).await?;
-    life::has_kubeconfig_rotated(&user).await?;
+    lifecycle::comes(&user).await?;
+    lifecycle::changes(&user).await?;
+    lifecycle::has_kubeconfig_rotated(&user).await?;
     let account = "system:serviceaccount:dpuservice-lives:dpuservice-lives-lockstep-dpuservice";
     // A repeated Event increases the count of the first one, but not that soon.
     for _ in 0..ROUNDS {
-        life::loses_a_cluster(&user).await?;
+        lifecycle::loses_a_cluster(&user).await?;
         if asked(&plane, account)?.0.contains("patch events.k8s.io events ") {
             break;
         }
     }
     finds_names_taken(&user).await?;
     finds_orphans(&user).await?;
-    life::is_not_alone(&user).await?;
-    life::a_cluster_leaves(&user).await?;
-    life::hushed(&life::shown(&user).await?)?;
-    life::goes(&user).await?;
+    lifecycle::is_not_alone(&user).await?;
+    lifecycle::a_cluster_leaves(&user).await?;
+    lifecycle::hushed(&lifecycle::shown(&user).await?)?;
+    lifecycle::goes(&user).await?;
 
     let metrics = program.metrics().await?;
     ensure!(program.metric("lockstep_actions_total", "\"forbidden\"").await? == 0, "{metrics}");
     ensure!(program.metric("lockstep_watch_errors_total", "").await? == 0, "{metrics}");
-    life::hushed(&format!("{}\n{metrics}", program.log()))?;
+    lifecycle::hushed(&format!("{}\n{metrics}", program.log()))?;
     needs_all_of(&plane, account, &words(ANYWHERE.into_iter().chain(THERE)), &[]).await
 }
 
@@ -62,7 +62,7 @@ async fn finds_names_taken(user: &User) -> anyhow::Result<()> {
     });
     user.create(&foreign).await?;
     user.create(&lockstep_tests::dpuservice::service("guest")).await?;
-    user.told(("DPUService", SERVICES, "guest"), "Ready", "True/Success").await?;
+    user.until_condition(("DPUService", SERVICES, "guest"), "Ready", "True/Success").await?;
     user.delete("DPUService", SERVICES, "guest").await?;
     user.gone("DPUService", SERVICES, "guest").await?;
     let kept = user.get("Application", ARGO_NAMESPACE, "guest-01").await?.context("it was removed")?;

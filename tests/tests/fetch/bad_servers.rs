@@ -65,7 +65,7 @@ async fn a_large_body_that_is_late_is_too_large() {
 }
 
 #[tokio::test]
-async fn an_error_whose_body_trickles_is_still_that_error() {
+async fn an_error_with_an_incomplete_body_is_still_that_error() {
     let server = Raw::start(async |_, mut stream| {
         stream.write_all(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 1000\r\n\r\nbusy").await?;
         std::future::pending().await
@@ -112,7 +112,7 @@ async fn an_endless_body_is_too_long() {
 }
 
 #[tokio::test]
-async fn an_endless_error_is_told_by_its_beginning() {
+async fn an_endless_error_body_is_truncated() {
     let server = Raw::start(async |_, mut stream| {
         stream.write_all(b"HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n").await?;
         loop {
@@ -199,7 +199,7 @@ async fn who_throttles_says_for_how_long() {
 }
 
 #[tokio::test]
-async fn where_nobody_answers_it_is_unavailable() {
+async fn a_server_that_does_not_answer_is_unavailable() {
     let port = {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.local_addr().unwrap().port()

@@ -81,7 +81,7 @@ async fn one_connection_serves_all_pages() {
 }
 
 #[tokio::test]
-async fn what_the_api_refuses_is_told_in_its_words() {
+async fn a_refusal_keeps_the_message_of_the_api() {
     let (_host, url) = start().await;
     let fetcher = Fetcher::default();
     let refused = failure(&fetcher, &format!("{url}?size=101"), PATIENCE).await;
@@ -177,7 +177,7 @@ async fn the_headers_of_the_configuration_are_sent() {
 }
 
 #[tokio::test]
-async fn a_token_is_read_anew_for_each_request() {
+async fn the_token_is_read_again_for_each_request() {
     let (host, url) = start().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");

@@ -346,7 +346,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// Returns the annotations that request an address for a Service.
-pub(super) fn wish(address: Option<&str>) -> Value {
+pub(super) fn requested_address(address: Option<&str>) -> Value {
     json!({ "metallb.io/loadBalancerIPs": address })
 }
 

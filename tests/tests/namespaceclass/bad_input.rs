@@ -23,13 +23,13 @@ struct Mistake {
     name: &'static str,
     entry: Value,
     /// The message about it, after the path of the entry.
-    told: &'static str,
+    message: &'static str,
     /// Whether the entry still names its object.
     names_it: bool,
 }
 
 fn mistakes() -> Vec<Mistake> {
-    let mistake = |name, entry, told| Mistake { name, entry, told, names_it: false };
+    let mistake = |name, entry, message| Mistake { name, entry, message, names_it: false };
     let map = |metadata: Value| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
     let of = |api_version: &str, kind: &str| json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": "spoiled" } });
     vec![
@@ -88,10 +88,12 @@ fn mistakes() -> Vec<Mistake> {
 }
 
 /// Waits until class and binding report the mistakes of the current class. Returns both messages.
-async fn told(world: &World, namespace: &str, class: &str) -> anyhow::Result<(String, String)> {
+async fn reported(world: &World, namespace: &str, class: &str) -> anyhow::Result<(String, String)> {
     let of = |conditions: &[Condition]| -> anyhow::Result<String> {
-        let told = conditions.iter().find(|told| told.status == "False" && told.reason == "InvalidResources");
-        Ok(told.with_context(|| format!("{conditions:?}"))?.message.clone())
+        let found = conditions
+            .iter()
+            .find(|condition| condition.status == "False" && condition.reason == "InvalidResources");
+        Ok(found.with_context(|| format!("{conditions:?}"))?.message.clone())
     };
     eventually("the mistakes are told", async || {
         let class = world.classes().get(class).await?;
@@ -113,11 +115,11 @@ async fn bound(world: &World, name: &str) -> anyhow::Result<ConfigMap> {
 }
 
 pub(super) async fn every_mistake_is_named_and_takes_nothing_away(world: World) -> anyhow::Result<()> {
-    for Mistake { name, entry, told: wanted, names_it } in mistakes() {
+    for Mistake { name, entry, message: wanted, names_it } in mistakes() {
         let name = &format!("mistake-{name}");
         let before = bound(&world, name).await?;
         world.redefine(name, vec![settings("kept", "2"), entry, settings("added", "1")]).await?;
-        let (class, binding) = told(&world, name, name).await.context(name.clone())?;
+        let (class, binding) = reported(&world, name, name).await.context(name.clone())?;
         let wanted = format!("spec.resources[1]: {wanted}");
         assert_eq!(class, wanted, "{name}");
         assert_eq!(binding, if names_it { wanted } else { format!("{wanted}; {KEPT}") }, "{name}");
@@ -145,13 +147,13 @@ pub(super) async fn mistakes_are_all_named_and_hold_nothing_else_back(world: Wor
     let (mut resources, mut wanted) = (vec![settings("kept", "1")], Vec::new());
     for (index, mistake) in (1..).zip(mistakes()) {
         resources.push(mistake.entry);
-        wanted.push(format!("spec.resources[{index}]: {}", mistake.told));
+        wanted.push(format!("spec.resources[{index}]: {}", mistake.message));
     }
     resources.push(settings("last", "1"));
     world.define("mistakes", resources).await?;
     world.namespace("mistakes", Some("mistakes")).await?;
     let wanted = wanted.join("; ");
-    assert_eq!(told(&world, "mistakes", "mistakes").await?, (wanted.clone(), wanted));
+    assert_eq!(reported(&world, "mistakes", "mistakes").await?, (wanted.clone(), wanted));
 
     assert_eq!(
         (world.value("mistakes", "kept").await?, world.value("mistakes", "last").await?),
@@ -167,14 +169,12 @@ pub(super) async fn mistakes_are_all_named_and_hold_nothing_else_back(world: Wor
     Ok(())
 }
 
-pub(super) async fn what_leaves_a_class_with_a_mistake_goes_when_that_is_mended(
-    world: World,
-) -> anyhow::Result<()> {
+pub(super) async fn a_removed_resource_is_pruned_when_the_class_is_fixed(world: World) -> anyhow::Result<()> {
     let name = "removals-wait";
     let before = bound(&world, name).await?;
     let nameless = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": {} });
     world.redefine(name, vec![settings("kept", "2"), nameless]).await?;
-    let (_, binding) = told(&world, name, name).await?;
+    let (_, binding) = reported(&world, name, name).await?;
     assert!(binding.ends_with(KEPT), "{binding}");
     assert_eq!(world.config_maps(name).get("spoiled").await?, before);
 
@@ -190,7 +190,7 @@ pub(super) async fn what_does_not_fit_the_schema_of_its_kind_is_rejected(world: 
     misspelt["dta"] = json!({ "value": "1" });
     world.define(name, vec![number, misspelt, settings("kept", "1")]).await?;
     world.namespace(name, Some(name)).await?;
-    let told = eventually("the mistakes are told", async || {
+    let message = eventually("the mistakes are told", async || {
         let status = world.bindings(name).get(name).await?.status.unwrap_or_default();
         let ready = status.conditions.iter().find(|ready| ready.reason == "Rejected");
         Ok(ready.with_context(|| format!("{status:?}"))?.message.clone())
@@ -203,7 +203,7 @@ pub(super) async fn what_does_not_fit_the_schema_of_its_kind_is_rejected(world: 
         "spec.resources[1]: ConfigMap misspelt: applying it: invalid: failed to create typed patch object (unfit/misspelt; /v1, \
          Kind=ConfigMap): .dta: field not declared in schema; correct the resource in the class",
     ];
-    assert_eq!(told, wanted.join("; "));
+    assert_eq!(message, wanted.join("; "));
     assert_eq!(world.value(name, "kept").await?, "1");
 
     world.redefine(name, vec![settings("number", "8080"), settings("misspelt", "1")]).await?;
@@ -223,13 +223,13 @@ pub(super) async fn a_switch_to_a_class_with_a_mistake_takes_what_was_of_the_oth
         )
         .await?;
     world.label(from, Some(to)).await?;
-    told(&world, from, to).await?;
+    reported(&world, from, to).await?;
     assert_eq!(world.value(from, "kept").await?, "2");
     world.gone(&world.config_maps(from), "spoiled").await
 }
 
 /// The API server does not change the role of an existing `RoleBinding`, and the operator removes nothing that its class lists.
-pub(super) async fn what_can_not_be_changed_is_told_and_made_anew_once_it_is_deleted(
+pub(super) async fn an_immutable_field_is_reported_until_the_object_is_deleted(
     world: World,
 ) -> anyhow::Result<()> {
     let name = "unchangeable";
@@ -244,15 +244,15 @@ pub(super) async fn what_can_not_be_changed_is_told_and_made_anew_once_it_is_del
     world.namespace(name, Some(name)).await?;
     world.ready(name, name).await?;
     world.label(name, Some("changed-role")).await?;
-    let told = eventually("the mistake is told", async || {
+    let message = eventually("the mistake is told", async || {
         let status = world.bindings(name).get(name).await?.status.unwrap_or_default();
         let ready = status.conditions.iter().find(|ready| ready.reason == "Rejected");
         Ok(ready.with_context(|| format!("{status:?}"))?.message.clone())
     })
     .await?;
-    assert!(told.starts_with("spec.resources[1]: RoleBinding team: applying it: invalid: "), "{told}");
-    assert!(told.contains("cannot change roleRef"), "{told}");
-    assert!(told.ends_with("delete the object: it is created anew"), "{told}");
+    assert!(message.starts_with("spec.resources[1]: RoleBinding team: applying it: invalid: "), "{message}");
+    assert!(message.contains("cannot change roleRef"), "{message}");
+    assert!(message.ends_with("delete the object: it is created anew"), "{message}");
     assert_eq!(world.value(name, "kept").await?, "1");
 
     let roles: Api<RoleBinding> = Api::namespaced(world.client.clone(), name);
@@ -264,17 +264,17 @@ pub(super) async fn what_can_not_be_changed_is_told_and_made_anew_once_it_is_del
 }
 
 pub(super) async fn a_class_that_no_label_can_name_is_refused(world: World) -> anyhow::Result<()> {
-    let told = world.define(&"a".repeat(64), Vec::new()).await.err().context("it is taken")?;
-    let told = format!("{told:#}");
-    assert!(told.contains("metadata.name must be at most 63 characters long"), "{told}");
+    let message = world.define(&"a".repeat(64), Vec::new()).await.err().context("it is taken")?;
+    let message = format!("{message:#}");
+    assert!(message.contains("metadata.name must be at most 63 characters long"), "{message}");
     world.define(&"a".repeat(63), Vec::new()).await?;
 
     for name in ["a".repeat(64), "web/status".to_owned(), String::new()] {
         let spec = NamespaceClassBindingSpec { class_name: name.clone() };
         let binding = NamespaceClassBinding::new("default", spec);
         let refused = world.bindings("default").create(&PostParams::default(), &binding).await;
-        let told = refused.err().with_context(|| format!("{name} is taken"))?.to_string();
-        assert!(told.contains("spec.className"), "{told}");
+        let message = refused.err().with_context(|| format!("{name} is taken"))?.to_string();
+        assert!(message.contains("spec.className"), "{message}");
     }
     Ok(())
 }
@@ -288,7 +288,7 @@ pub(super) async fn a_kind_that_appears_later_is_applied_without_touching_the_cl
     });
     world.define("later", vec![widget, settings("kept", "1")]).await?;
     world.namespace("later", Some("later")).await?;
-    let (_, binding) = told(&world, "later", "later").await?;
+    let (_, binding) = reported(&world, "later", "later").await?;
     assert!(binding.contains("serves no kind Widget"), "{binding}");
     assert_eq!(world.value("later", "kept").await?, "1");
 

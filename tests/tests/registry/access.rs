@@ -27,7 +27,7 @@ async fn a_token_is_had_for_the_credentials_and_shown_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_public_image_takes_a_token_for_nobody() {
+async fn a_public_image_needs_only_an_anonymous_token() {
     let server = registry(Guard::Bearer("token")).await;
     assert_eq!(found(&format!("{}:4.19.3", repository(&server)), None).await.digest, INDEX);
     assert!(asked(&server)[1].starts_with("GET /token?") && asked(&server)[1].ends_with(" -"));
@@ -77,7 +77,7 @@ async fn a_token_that_does_not_suffice_is_forbidden() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_answered_lets_nobody_in() {
+async fn an_unsupported_challenge_is_forbidden() {
     for headers in [&[][..], &["WWW-Authenticate: Digest realm=r"], &["WWW-Authenticate: Bearer service=x"]] {
         let server = answering(move |_| answer("401 Unauthorized", headers, "")).await;
         assert_eq!(class(&format!("{}:4.19.3", repository(&server)), Some(user())).await, Class::Forbidden);
@@ -86,7 +86,7 @@ async fn who_cannot_be_answered_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn a_token_service_that_gives_no_token_tells_nothing_of_the_image() {
+async fn a_failed_token_request_says_nothing_about_the_image() {
     let table = [
         (answer("404 Not Found", &[], ""), Class::Unavailable),
         (answer("400 Bad Request", &[], ""), Class::Unavailable),

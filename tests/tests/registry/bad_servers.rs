@@ -89,7 +89,7 @@ async fn what_is_too_long_is_not_read() {
 }
 
 #[tokio::test]
-async fn where_nobody_answers_it_is_unavailable() {
+async fn a_server_that_does_not_answer_is_unavailable() {
     let port = {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.local_addr().unwrap().port()
@@ -99,7 +99,7 @@ async fn where_nobody_answers_it_is_unavailable() {
 }
 
 #[tokio::test]
-async fn where_no_tls_is_spoken_nothing_is_told() {
+async fn without_tls_no_request_is_sent() {
     let plain = Raw::saying(answer("400 Bad Request", &[], "")).await;
     // This address is not loopback, although the server answers on it.
     let image = repository(&plain).replace("127.0.0.1", "0.0.0.0");

@@ -27,7 +27,7 @@ async fn an_image_by_tag_is_one_question() {
 }
 
 #[tokio::test]
-async fn an_image_without_a_tag_tells_its_version() {
+async fn the_release_of_an_image_without_a_tag_is_read() {
     let server = registry(Guard::Anybody).await;
     let at = repository(&server);
     let whole = FoundImage { digest: INDEX.to_owned(), release: Some("4.19.3".to_owned()) };

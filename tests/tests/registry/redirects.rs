@@ -13,7 +13,7 @@ fn moved(to: &str) -> String {
 }
 
 #[tokio::test]
-async fn blobs_may_be_elsewhere_where_nobody_is_told_who_asks() {
+async fn a_redirect_to_another_server_forwards_no_credentials() {
     let (_, config) = content(&format!("blobs/{CONFIG}")).unwrap();
     let storage = answering(move |_| answer("200 OK", &[], &config.to_string())).await;
     let at = format!("{}/bucket?signature=x", storage.url);

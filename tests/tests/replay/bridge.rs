@@ -2,22 +2,22 @@
 
 use anyhow::ensure;
 use lockstep_external as external;
-use lockstep_tests::bridge::{Surroundings, Tenant, life};
+use lockstep_tests::bridge::{Surroundings, Tenant, lifecycle};
 use lockstep_tests::upstream::definitions;
 
 use super::Site;
 
-pub(crate) async fn the_life_of_a_bridge_replays(site: Site) -> anyhow::Result<()> {
+pub(crate) async fn the_lifecycle_of_a_bridge_replays(site: Site) -> anyhow::Result<()> {
     let surroundings = Surroundings::start(site.client.clone(), definitions(&external::BRIDGE)?).await?;
     let operator = site.run("bridge", "64Mi")?;
     let tenant = Tenant::move_in(site.client.clone(), "replay", 10, surroundings.repository()).await?;
-    life::comes(&tenant).await?;
-    life::has_secrets_rotated(&tenant).await?;
-    life::goes(&tenant).await?;
+    lifecycle::comes(&tenant).await?;
+    lifecycle::has_secrets_rotated(&tenant).await?;
+    lifecycle::goes(&tenant).await?;
     operator.terminate()?;
 
     let text = site.read("run.jsonl")?;
-    life::hushed(&text)?;
+    lifecycle::hushed(&text)?;
     // The recording contains the Secrets, with placeholders for their values.
     for written in ["prod-pull-secret", "prod-ssh-key", "replay-prod-dpucluster-kubeconfig"] {
         ensure!(text.contains(&format!("\"name\":\"{written}\"")), "{written}: {text}");

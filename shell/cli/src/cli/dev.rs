@@ -107,11 +107,11 @@ async fn control(
     mut stopping: Shutdown,
 ) -> anyhow::Result<()> {
     let client = connect::client(kube::Config::new(host.url().parse()?))?;
-    let (told, notes) = mpsc::unbounded_channel();
+    let (sender, notes) = mpsc::unbounded_channel();
     let clock = Clock::start(jiff::Timestamp::now);
     let metrics = Metrics::new(prometheus::Registry::new())?;
     let mut manager = Manager::new(client.clone(), clock, process::seed(), metrics.clone());
-    manager.send_notes_to(told.clone());
+    manager.send_notes_to(sender.clone());
     let (alone, together): (Vec<_>, Vec<_>) = sets.iter().cloned().partition(|set| set.runs_alone);
     add_controllers(&mut manager, &together)?;
     let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
@@ -140,7 +140,7 @@ async fn control(
             manager.add_with(Box::new(fleet.sentinel(process::seed())), options);
             more.push(format!("fleet       {}", fleet.url()));
             examples.push(fleet.config());
-            tokio::spawn(fleet.adapt(told.clone()));
+            tokio::spawn(fleet.adapt(sender.clone()));
         }
     }
     let set_up = async {

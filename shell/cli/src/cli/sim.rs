@@ -35,14 +35,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = interrupt::listen()?;
     let well = if let (Some(name), None) = (&args.planted, &args.plan) {
         let table = planted::search(args, name, &stop)?;
-        tell(args, &table)?;
+        print(args, &table)?;
         table.all_found()
     } else {
         let report = match &args.plan {
             Some(file) => replay(args, file)?,
             None => search(args, &stop),
         };
-        tell(args, &report)?;
+        print(args, &report)?;
         report.failures.is_empty()
     };
     Ok(match (well, stop.is_asked_for()) {
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn tell<T: Serialize + std::fmt::Display>(args: &Args, result: &T) -> anyhow::Result<()> {
+fn print<T: Serialize + std::fmt::Display>(args: &Args, result: &T) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string(result)?)?;

@@ -26,7 +26,7 @@ fn bare_dev_serves_the_api_and_ends_at_sigterm() {
 }
 
 #[test]
-fn dev_tells_in_one_line_why_it_can_not_start() {
+fn dev_reports_in_one_line_why_it_can_not_start() {
     let folder = folder();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

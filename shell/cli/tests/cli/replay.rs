@@ -83,7 +83,7 @@ fn a_step_that_differs_is_shown() {
 }
 
 #[test]
-fn what_can_not_be_replayed_is_told_with_the_place_and_the_remedy() {
+fn replay_errors_name_the_place_and_the_fix() {
     let folder = folder();
     record(&folder.path().join("run.jsonl"));
     let text = std::fs::read_to_string(folder.path().join("run.jsonl")).unwrap();

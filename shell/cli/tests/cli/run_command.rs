@@ -34,7 +34,7 @@ fn run_needs_a_cluster_that_it_can_reach() {
 }
 
 #[test]
-fn run_tells_how_to_install_missing_definitions() {
+fn run_reports_how_to_install_missing_crds() {
     let folder = folder();
     let served = Served::start(folder.path(), &["dev", "--bare", "--listen", "127.0.0.1:0"]);
     let output = run(folder.path(), &["run", "--kubeconfig", "lockstep.kubeconfig"]);
@@ -46,7 +46,7 @@ fn run_tells_how_to_install_missing_definitions() {
 
 /// DPF's own DPUServices have the names of ours and another spec.
 #[tokio::test]
-async fn run_leaves_kinds_alone_that_somebody_else_defines() {
+async fn run_rejects_crds_of_another_operator() {
     let folder = folder();
     let served = Served::start(folder.path(), &["dev", "--bare", "--listen", "127.0.0.1:0"]);
     let client = Client::try_from(Config::new(served.url.parse().unwrap())).unwrap();
@@ -74,12 +74,12 @@ async fn run_leaves_kinds_alone_that_somebody_else_defines() {
 }
 
 #[test]
-fn run_tells_why_it_does_not_lead() {
+fn run_reports_why_it_does_not_lead() {
     let folder = folder();
     let dev = ["dev", "--controllers", "namespaceclass", "--listen", "127.0.0.1:0"];
     let served = Served::start(folder.path(), &dev);
     served.shows(&["shop/shop", "Ready=True"]);
-    let stands_by = |more: &[&str]| {
+    let start_candidate = |more: &[&str]| {
         let args = [
             "run",
             "--controllers",
@@ -91,14 +91,14 @@ fn run_tells_why_it_does_not_lead() {
         let nowhere = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"];
         Program::logging(folder.path(), &[&args[..], &nowhere, more].concat())
     };
-    let misled = stands_by(&["--namespace", "typo"]);
+    let misled = start_candidate(&["--namespace", "typo"]);
     misled.shows(&["cannot create the Lease typo/lockstep: not_found"]);
     assert_eq!(misled.terminate(), Some(0));
 
-    let first = stands_by(&[]);
+    let first = start_candidate(&[]);
     // By which account, when it has seen everything, and when it acts.
     first.shows(&["starting", "account=\"lockstep-admin\"", "synced", "leadership acquired"]);
-    let second = stands_by(&[]);
+    let second = start_candidate(&[]);
     second.shows(&["standing by: the Lease default/lockstep is held by"]);
     assert_eq!(first.terminate(), Some(0));
     second.shows(&["leadership acquired"]);

@@ -20,8 +20,8 @@ fn sim_finds_nothing_and_goes_the_same_way_twice() {
     let first = run(folder.path(), &args);
     assert_eq!(succeeds(&first).lines().count(), 1);
     // A slow machine makes it tell how far it has come.
-    let told = String::from_utf8_lossy(&first.stderr);
-    assert!(told.lines().all(|line| line.contains(" of 5 runs, about ")), "{told}");
+    let progress = String::from_utf8_lossy(&first.stderr);
+    assert!(progress.lines().all(|line| line.contains(" of 5 runs, about ")), "{progress}");
     let one = object(&first);
     assert_eq!(one["failures"], serde_json::json!([]));
     assert_eq!(one["runs"], 20);
@@ -41,7 +41,7 @@ fn sim_finds_nothing_and_goes_the_same_way_twice() {
 }
 
 #[test]
-fn sim_tells_what_it_found_before_ctrl_c() {
+fn sim_reports_what_it_found_before_ctrl_c() {
     let folder = folder();
     let started = Instant::now();
     let args =
@@ -70,18 +70,18 @@ fn sim_tells_what_it_found_before_ctrl_c() {
 #[test]
 fn sim_sums_up_for_people() {
     let folder = folder();
-    let told = succeeds(&run(
+    let summary = succeeds(&run(
         folder.path(),
         &["sim", "--seeds", "0..2", "--faults", "pause,conflict", "--duration", "5m"],
     ));
     for part in ["runs         8", "simulated ", "h a minute", "hash ", "act ", "nothing failed"] {
-        assert!(told.contains(part), "{part:?} is not in {told}");
+        assert!(summary.contains(part), "{part:?} is not in {summary}");
     }
-    assert!(!told.contains("handover"), "{told}");
+    assert!(!summary.contains("handover"), "{summary}");
 }
 
 #[test]
-fn sim_tells_what_is_wrong_with_what_it_was_asked() {
+fn sim_reports_usage_errors() {
     let folder = folder();
     let sim = |args: &[&str]| run(folder.path(), &[&["sim"], args].concat());
     misused(&sim(&["--seeds", "17"]), &["--seeds", "17", "a range such as 0..1000"]);
@@ -131,7 +131,7 @@ fn sim_runs_the_plan_of_a_file() {
 }
 
 #[test]
-fn sim_finds_a_planted_bug_and_tells_of_a_plan_that_fails() {
+fn sim_finds_a_planted_bug_and_reports_a_failing_plan() {
     let folder = folder();
     let table = run(folder.path(), &["sim", "--planted", "wrong_namespace", "--duration", "5m", "--json"]);
     let found = &object(&table)["bugs"][0];

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_connection_whose_other_end_is_gone_is_noticed_within_a_minute() {
+    async fn a_dead_connection_is_detected_within_a_minute() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
         let connection = probing().oneshot(url.parse::<http::Uri>().unwrap()).await.unwrap();

@@ -87,7 +87,7 @@ fn a_proxy_without_a_scheme_is_one_over_http() {
 }
 
 #[test]
-fn the_password_of_a_proxy_is_not_told() {
+fn errors_do_not_contain_the_proxy_password() {
     let mut config = Config::new("https://api.example.com".parse().unwrap());
     config.proxy_url = Some("ftp://me:secret@proxy:1080".parse().unwrap());
     let error = client(config).err().unwrap().to_string();

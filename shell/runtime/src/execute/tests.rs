@@ -99,7 +99,7 @@ async fn every_action_is_one_request() {
 }
 
 #[tokio::test]
-async fn a_delete_tells_whether_the_object_is_gone() {
+async fn a_delete_returns_whether_the_object_is_gone() {
     let delete = Action::Delete { target: config_map("a"), uid: "u".to_owned(), resource_version: None };
     let (_, body, outcome) = exchange(delete.clone(), 200, json!({"kind": "Status"})).await;
     assert_eq!(body["preconditions"], json!({"uid": "u"}));
@@ -140,7 +140,7 @@ async fn discovery_leaves_subresources_out() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_in_the_servers_words_without_secrets() {
+async fn a_refusal_keeps_the_servers_message_without_secrets() {
     let secret = ObjectRef::namespaced(&Kind::known("", "v1", "Secret", "secrets", true), "ns", "a");
     let manifest = Arc::new(json!({"metadata": {"name": "a"}, "data": {"password": "hunter2!"}}));
     let status =

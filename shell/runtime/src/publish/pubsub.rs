@@ -78,9 +78,9 @@ impl Connection {
         let mut admin = TopicAdmin::builder().with_retry_policy(NeverRetry);
         let mut publisher = Publisher::builder(topic.0.as_str()).with_retry_policy(NeverRetry);
         if let Some(host) = emulator {
-            let (endpoint, nobody) = (format!("http://{host}"), anonymous::Builder::new().build());
-            admin = admin.with_endpoint(endpoint.as_str()).with_credentials(nobody.clone());
-            publisher = publisher.with_endpoint(endpoint).with_credentials(nobody);
+            let (endpoint, credentials) = (format!("http://{host}"), anonymous::Builder::new().build());
+            admin = admin.with_endpoint(endpoint.as_str()).with_credentials(credentials.clone());
+            publisher = publisher.with_endpoint(endpoint).with_credentials(credentials);
         }
         let admin = admin.build().await.map_err(|error| topic.no_client(&error))?;
         let publisher = publisher.build().await.map_err(|error| topic.no_client(&error))?;

@@ -17,7 +17,7 @@ use super::files::{self, Options};
 /// The messages to the writer, in the order of the run.
 pub(super) enum Message {
     /// From here on this redactor hides the secrets. The machine's state is included if it may have to be written again.
-    News(Arc<Redactor>, Option<Checkpoint>),
+    Redactor(Arc<Redactor>, Option<Checkpoint>),
     /// A new segment begins with this state.
     Segment(Checkpoint),
     /// A step.
@@ -85,7 +85,7 @@ impl Writer {
                 received => received.ok(),
             };
             match message {
-                Some(Message::News(redactor, state)) => self.renew(redactor, state)?,
+                Some(Message::Redactor(redactor, state)) => self.renew(redactor, state)?,
                 Some(Message::Segment(state)) => {
                     let state = self.redactor.redacted(&state()?)?;
                     self.next_segment(state)?;

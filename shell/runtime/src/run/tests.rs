@@ -93,7 +93,7 @@ async fn a_panic_and_a_timeout_are_unknown_outcomes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_awaits_writes_but_not_reads_nor_what_waits() {
+async fn shutdown_waits_for_writes_but_not_for_reads_or_queued_actions() {
     let done = Arc::new(Mutex::new(Vec::new()));
     let (machine, seen) = Scripted::new(|event, _| match event {
         Event::Started => vec![(1, get("read")), (2, apply("write")), (3, apply("later"))],
@@ -217,7 +217,7 @@ async fn watched(metadata_only: bool) -> Vec<Event> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_tells_its_list_in_order() {
+async fn a_watch_reports_its_list_in_order() {
     let events = watched(true).await;
     let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
     let object = json!({ "metadata": {
@@ -247,7 +247,7 @@ async fn whole_objects_carry_their_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_watch_tells_and_goes_on_with_backoff() {
+async fn a_failing_watch_reports_failures_and_retries_with_backoff() {
     let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
     let (machine, seen) = Scripted::new(move |event, _| match event {
         Event::Started => {
@@ -279,7 +279,7 @@ async fn a_failing_watch_tells_and_goes_on_with_backoff() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_was_replaced_tells_nothing_more() {
+async fn a_replaced_watch_reports_nothing_more() {
     let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
     let (machine, seen) = Scripted::new(move |event, _| {
         let watch = |selector: &str| Action::Watch {

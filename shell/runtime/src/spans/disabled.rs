@@ -38,7 +38,7 @@ impl Spans {
         match self.0 {}
     }
 
-    pub(crate) fn told(&self, _span: &Span) {
+    pub(crate) fn record(&self, _span: &Span) {
         match self.0 {}
     }
 

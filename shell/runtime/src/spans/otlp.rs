@@ -74,7 +74,7 @@ impl Spans {
     }
 
     /// Records a span of a machine, which has ended just now.
-    pub(crate) fn told(&self, span: &Span) {
+    pub(crate) fn record(&self, span: &Span) {
         let attributes = span.attributes.iter().map(|(key, value)| {
             let value = match (value.as_i64(), value.as_str()) {
                 (Some(number), _) => Value::I64(number),

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::publish::example;
 
-    fn told(span: &SpanData) -> String {
+    fn render(span: &SpanData) -> String {
         let SpanData { span_context, parent_span_id, name, span_kind, status, attributes, .. } = span;
         let head = format!("{name} ({span_kind:?}): {status:?}");
         let ids = format!("{} {} in {parent_span_id}", span_context.trace_id(), span_context.span_id());
@@ -91,7 +91,7 @@ mod tests {
             .map(|(broker, result)| span(&event, &broker, begun, took, &result).expect("a span"));
         assert!(spans.iter().all(|span| span.end_time == begun + took));
         assert!(!format!("{spans:?}").contains("hunter2"));
-        insta::assert_snapshot!(spans.map(|span| told(&span)).join("\n\n"));
+        insta::assert_snapshot!(spans.map(|span| render(&span)).join("\n\n"));
     }
 
     #[test]

@@ -75,11 +75,11 @@ impl Settings {
 }
 
 fn collector(url: &str) -> anyhow::Result<Url> {
-    const MEND: &str =
+    const HINT: &str =
         "write the URL of a collector that speaks OTLP over HTTP, such as http://collector:4318";
-    let url = Url::parse(url).with_context(|| format!("it is no URL; {MEND}"))?;
+    let url = Url::parse(url).with_context(|| format!("it is no URL; {HINT}"))?;
     let is_http = matches!(url.scheme(), "http" | "https");
-    ensure!(is_http && url.has_host(), "it is no URL of HTTP or HTTPS; {MEND}");
+    ensure!(is_http && url.has_host(), "it is no URL of HTTP or HTTPS; {HINT}");
     Ok(url)
 }
 
@@ -143,9 +143,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_secrets() {
+    fn invalid_settings_are_reported_without_secrets() {
         let endpoint = "such as http://collector:4318";
-        for (variables, told) in [
+        for (variables, expected) in [
             (vec![(ENDPOINT, "hunter2@collector:4318")], vec![ENDPOINT, "is no URL", endpoint]),
             (vec![(ENDPOINT, "collector:4318/hunter2")], vec![ENDPOINT, "HTTP or HTTPS", endpoint]),
             (
@@ -170,7 +170,7 @@ mod tests {
             ),
         ] {
             let message = format!("{:#}", read(&variables).unwrap_err());
-            assert!(told.iter().all(|told| message.contains(told)), "{message}");
+            assert!(expected.iter().all(|part| message.contains(part)), "{message}");
             assert!(!message.contains("hunter2") && !message.contains('\n'), "{message}");
         }
     }

@@ -83,9 +83,9 @@ async fn what_can_be_listed_but_not_watched_is_completed_again_only_when_its_wat
         let begun = times(&seen, |event| matches!(event, Event::ListStarted { .. }));
         let completed = times(&seen, |event| matches!(event, Event::ListCompleted { .. }));
         let failed = times(&seen, |event| matches!(event, Event::WatchFailed { .. }));
-        let is_told =
+        let is_reported =
             |event: &Event| matches!(event, Event::WatchFailed { failure, .. } if failure.class == class);
-        assert!(seen.iter().any(|(_, event)| is_told(event)), "{code}: {seen:?}");
+        assert!(seen.iter().any(|(_, event)| is_reported(event)), "{code}: {seen:?}");
         assert!((5..=20).contains(&failed.len()), "{code}: {failed:?}");
         assert_eq!(begun.len(), failed.len() + 1, "{code}: what is not watched is listed now and then");
         assert_eq!(completed.len(), 2, "{code}: {completed:?}");
@@ -95,7 +95,7 @@ async fn what_can_be_listed_but_not_watched_is_completed_again_only_when_its_wat
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_panics_tells_it_and_begins_anew() {
+async fn a_panicking_watch_reports_a_failure_and_restarts() {
     let list = |before| {
         assert!(before > 0, "on purpose");
         empty_list()

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_can_be_deployed_and_what_nobody_has_can_not() {
+    fn the_examples_can_be_deployed_but_unknown_charts_can_not() {
         let charts = charts().unwrap();
         let chart = |repository: &str, name: &str| (repository.to_owned(), name.to_owned());
         assert!(charts.contains(&chart("https://helm.ngc.nvidia.com/nvidia", SERVICE)), "{charts:?}");

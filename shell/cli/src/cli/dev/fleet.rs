@@ -15,7 +15,7 @@ use lockstep_engine::broker::CloudEvent;
 use lockstep_engine::machine::{Event, Note};
 use lockstep_external::hyperfleet::host::Host;
 use lockstep_external::hyperfleet::{ADAPTERS, API, Dialect, HyperFleet, Labels};
-use lockstep_runtime::observe::Told;
+use lockstep_runtime::observe::ControllerNote;
 use lockstep_runtime::publish::Publisher;
 use lockstep_runtime::run::Options;
 use lockstep_sentinel::{Sentinel, Settings};
@@ -120,7 +120,7 @@ impl Fleet {
     }
 
     /// Runs the adapters, which answer events and report that, for as long as the fleet is served.
-    pub(super) async fn adapt(mut self, told: UnboundedSender<Told>) {
+    pub(super) async fn adapt(mut self, notes: UnboundedSender<ControllerNote>) {
         let mut answered: BTreeMap<String, u32> = BTreeMap::new();
         let client = reqwest::Client::new();
         while let Some(event) = self.events.recv().await {
@@ -130,7 +130,7 @@ impl Fleet {
             let is_ready = *times > 1;
             let reports = self.reports(&event, is_ready);
             let url = format!("{}{}", self.host.url(), event.data["href"].as_str().unwrap_or_default());
-            tokio::spawn(report(client.clone(), url, reports, is_ready, told.clone()));
+            tokio::spawn(report(client.clone(), url, reports, is_ready, notes.clone()));
         }
     }
 
@@ -161,7 +161,7 @@ async fn report(
     url: String,
     reports: Vec<(&'static str, Value)>,
     is_ready: bool,
-    told: UnboundedSender<Told>,
+    notes: UnboundedSender<ControllerNote>,
 ) {
     tokio::time::sleep(WORK).await;
     let mut resource = Value::Null;
@@ -175,5 +175,5 @@ async fn report(
     let name = resource["name"].as_str().or(resource["id"].as_str()).unwrap_or_default();
     let message = format!("cluster {name} is {}", if is_ready { "Ready" } else { "Pending, validated" });
     // An error means that the receiver is closed.
-    let _ = told.send(Told { controller: "adapters", note: Note::Log { debug: false, message } });
+    let _ = notes.send(ControllerNote { controller: "adapters", note: Note::Log { debug: false, message } });
 }

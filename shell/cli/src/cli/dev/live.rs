@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use kube::Client;
 use kube::discovery::{Discovery, verbs};
 use lockstep_engine::machine::{Note, ReconcileResult};
-use lockstep_runtime::observe::Told;
+use lockstep_runtime::observe::ControllerNote;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinSet;
 
@@ -31,7 +31,10 @@ pub(super) struct View {
 
 impl View {
     /// Starts to watch every kind that the server has now, and to receive the notes. Existing objects are not shown.
-    pub(super) async fn start(client: &Client, mut notes: UnboundedReceiver<Told>) -> anyhow::Result<Self> {
+    pub(super) async fn start(
+        client: &Client,
+        mut notes: UnboundedReceiver<ControllerNote>,
+    ) -> anyhow::Result<Self> {
         let (lines, shown) = mpsc::unbounded_channel();
         let discovery =
             Discovery::new(client.clone()).run().await.context("cannot list the kinds of the API")?;
@@ -48,8 +51,8 @@ impl View {
         // block the start.
         let _ = tokio::time::timeout(LIST_TIMEOUT, all_listed.recv()).await;
         watches.spawn(async move {
-            while let Some(told) = notes.recv().await {
-                if let Some(line) = told_line(told)
+            while let Some(note) = notes.recv().await {
+                if let Some(line) = note_line(note)
                     && lines.send(line).is_err()
                 {
                     return;
@@ -70,8 +73,8 @@ impl View {
     }
 }
 
-fn told_line(told: Told) -> Option<Line> {
-    Some(match told.note {
+fn note_line(note: ControllerNote) -> Option<Line> {
+    Some(match note.note {
         Note::Reconciled { reconciler, object, result, took } => {
             let (what, tone) = match result {
                 // The reconcile made no request, so there is nothing to show.
@@ -103,9 +106,9 @@ fn told_line(told: Told) -> Option<Line> {
             Line::now(&object.kind.kind, object.namespace.as_deref(), &object.name, what, tone)
         }
         Note::Error { message } | Note::Warning { message } => {
-            Line::now(told.controller, None, "", message, Tone::Bad)
+            Line::now(note.controller, None, "", message, Tone::Bad)
         }
-        Note::Log { debug: false, message } => Line::now(told.controller, None, "", message, Tone::Plain),
+        Note::Log { debug: false, message } => Line::now(note.controller, None, "", message, Tone::Plain),
         Note::Log { debug: true, .. }
         | Note::EventAnnounced { .. }
         | Note::Measured(_)

@@ -24,12 +24,12 @@ pub(super) fn of<T>(
 ) -> T {
     let all = search.seeds.end - search.seeds.start;
     if !std::io::stderr().is_terminal() {
-        let (began, told) = (Instant::now(), Mutex::new(Instant::now()));
+        let (began, printed_at) = (Instant::now(), Mutex::new(Instant::now()));
         return run(&|done| {
-            if let Ok(mut told) = told.lock()
-                && told.elapsed() >= PERIOD
+            if let Ok(mut printed_at) = printed_at.lock()
+                && printed_at.elapsed() >= PERIOD
             {
-                *told = Instant::now();
+                *printed_at = Instant::now();
                 let line = line(name, done, all, began.elapsed());
                 // If stderr is closed, the line can't be printed.
                 let _ = writeln!(std::io::stderr(), "{line}");
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_how_much_is_left() {
+    fn a_line_shows_the_remaining_time() {
         let line = |done| line("bridge", done, 1000, Duration::from_secs(20));
         assert_eq!(line(200), "bridge: 200 of 1000 runs, about 80 s left");
         assert_eq!(line(1000), "bridge: 1000 of 1000 runs, about 0 s left");

@@ -103,7 +103,7 @@ fn the_command_that_runs_a_seed_again_can_be_given_as_it_is_printed() {
 }
 
 #[test]
-fn failures_alike_are_shrunk_once_and_told_by_their_seeds() {
+fn similar_failures_are_shrunk_once_and_listed_by_seed() {
     let folder = tempfile::tempdir().unwrap();
     let (summary, failures) = found(true, folder.path());
     assert_eq!(summary.runs, 60);
@@ -124,7 +124,7 @@ fn failures_alike_are_shrunk_once_and_told_by_their_seeds() {
 }
 
 #[test]
-fn a_folder_that_can_not_be_written_keeps_nothing_from_being_told() {
+fn failures_are_reported_if_the_folder_is_not_writable() {
     let folder = tempfile::tempdir().unwrap();
     let taken = folder.path().join("taken");
     std::fs::write(&taken, "x").unwrap();

@@ -170,7 +170,7 @@ async fn every_event_has_its_result() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_told() {
+async fn refusals_are_reported() {
     let host = Service::default().start().await;
     let failure = connect(&host, "none").await.err().unwrap();
     assert_eq!(failure.class, Class::NotFound);
@@ -202,8 +202,8 @@ async fn the_emulator_takes_events() {
         let _ = writeln!(std::io::stderr(), "SKIPPED: {EMULATOR} names no emulator of Pub/Sub to publish to");
         return;
     };
-    let nobody = anonymous::Builder::new().build();
-    let admin = TopicAdmin::builder().with_endpoint(format!("http://{host}")).with_credentials(nobody);
+    let credentials = anonymous::Builder::new().build();
+    let admin = TopicAdmin::builder().with_endpoint(format!("http://{host}")).with_credentials(credentials);
     let topic = format!("events-{}", std::process::id());
     let admin = admin.build().await.unwrap();
     admin.create_topic().set_name(format!("projects/fleet/topics/{topic}")).send().await.unwrap();

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_tells_what_it_waits_for() {
+    fn a_deletion_shows_the_remaining_finalizers() {
         let held = json!({"deletionTimestamp": "2024-05-06T07:08:09Z", "finalizers": ["x/y"]});
         let expected = ("is being deleted; waits for x/y".to_owned(), Tone::Gone);
         assert_eq!(applied(&metadata(held), None), expected);

@@ -49,17 +49,17 @@ struct Kind {
 ///
 /// # Errors
 /// If a kind has no specimen, or a specimen no such kind.
-pub fn lives() -> anyhow::Result<Vec<Scenario>> {
-    let stored = builtin::resources().iter().filter(|resource| lives_in_store(resource));
-    lives_of(stored.map(Kind::of_builtin), include_str!("specimens.yaml"))
+pub fn lifecycles() -> anyhow::Result<Vec<Scenario>> {
+    let stored = builtin::resources().iter().filter(|resource| is_stored(resource));
+    lifecycles_of(stored.map(Kind::of_builtin), include_str!("specimens.yaml"))
 }
 
 /// Returns a scenario for each of Lockstep's own kinds, with the CRDs of [`own_definitions`].
 ///
 /// # Errors
-/// As [`lives`].
-pub fn own_lives() -> anyhow::Result<Vec<Scenario>> {
-    lives_of(own_definitions().iter().map(Kind::of_definition), include_str!("own_specimens.yaml"))
+/// As [`lifecycles`].
+pub fn own_lifecycles() -> anyhow::Result<Vec<Scenario>> {
+    lifecycles_of(own_definitions().iter().map(Kind::of_definition), include_str!("own_specimens.yaml"))
 }
 
 /// Returns the CRDs that `lockstep crds` prints.
@@ -67,7 +67,7 @@ pub fn own_definitions() -> Vec<CustomResourceDefinition> {
     lockstep_crds::all().into_iter().flat_map(|set| set.crds).collect()
 }
 
-fn lives_of(kinds: impl Iterator<Item = Kind>, specimens: &str) -> anyhow::Result<Vec<Scenario>> {
+fn lifecycles_of(kinds: impl Iterator<Item = Kind>, specimens: &str) -> anyhow::Result<Vec<Scenario>> {
     let specimens: Vec<Specimen> = yaml::read(specimens)?;
     let text =
         |specimen: &Specimen, key: &str| specimen.manifest[key].as_str().unwrap_or_default().to_owned();
@@ -78,7 +78,7 @@ fn lives_of(kinds: impl Iterator<Item = Kind>, specimens: &str) -> anyhow::Resul
         let specimen = by_kind.remove(&(kind.api_version.clone(), kind.name.clone()));
         let specimen =
             specimen.with_context(|| format!("{} {} has no specimen", kind.api_version, kind.name))?;
-        scenarios.push(life(&kind, &specimen)?);
+        scenarios.push(lifecycle(&kind, &specimen)?);
     }
     anyhow::ensure!(by_kind.is_empty(), "specimens of kinds that are not served: {:?}", by_kind.keys());
     Ok(scenarios)
@@ -116,14 +116,14 @@ impl Kind {
 }
 
 /// Returns whether objects of the kind can be created and read again; reviews can't.
-fn lives_in_store(resource: &builtin::Resource) -> bool {
+fn is_stored(resource: &builtin::Resource) -> bool {
     let entries = builtin::api_resources(&Kind::of_builtin(resource).path()).unwrap_or_default();
     let entry = entries.iter().find(|entry| entry["name"] == resource.plural);
     let verbs = entry.and_then(|entry| entry["verbs"].as_array());
     ["create", "get"].iter().all(|verb| verbs.is_some_and(|verbs| verbs.iter().any(|each| each == verb)))
 }
 
-fn life(kind: &Kind, specimen: &Specimen) -> anyhow::Result<Scenario> {
+fn lifecycle(kind: &Kind, specimen: &Specimen) -> anyhow::Result<Scenario> {
     let scope = if kind.namespaced { "namespaces/${ns}/" } else { "" };
     let (group, version) = kind.api_version.split_once('/').unwrap_or(("core", &kind.api_version));
     let label = format!("{}-{}-{version}", kind.plural, group.split('.').next().unwrap_or_default());
@@ -136,23 +136,24 @@ fn life(kind: &Kind, specimen: &Specimen) -> anyhow::Result<Scenario> {
         "{label}: a status is for kinds that have one"
     );
     let name = manifest["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let life = Life { all: format!("/{}/{scope}{}", kind.path(), kind.plural), name, manifest, specimen };
-    let mut steps = life.birth();
-    steps.extend(life.writes());
-    steps.extend(life.views());
+    let lifecycle =
+        Lifecycle { all: format!("/{}/{scope}{}", kind.path(), kind.plural), name, manifest, specimen };
+    let mut steps = lifecycle.birth();
+    steps.extend(lifecycle.writes());
+    steps.extend(lifecycle.views());
     if let Some(status) = &specimen.status {
-        steps.extend(life.status(status));
+        steps.extend(lifecycle.status(status));
     }
     if kind.has_scale {
-        steps.extend(life.scale());
+        steps.extend(lifecycle.scale());
     }
     if !specimen.ends_elsewhere {
-        steps.extend(life.end());
+        steps.extend(lifecycle.end());
     }
     Ok(Scenario { namespace: format!("life-{label}"), name: label, vars: Variables::new(), steps })
 }
 
-struct Life<'a> {
+struct Lifecycle<'a> {
     /// The path of the collection.
     all: String,
     name: String,
@@ -160,7 +161,7 @@ struct Life<'a> {
     specimen: &'a Specimen,
 }
 
-impl Life<'_> {
+impl Lifecycle<'_> {
     fn birth(&self) -> Vec<Step> {
         let start = Step { save: saved("start", "/metadata/resourceVersion"), ..self.list("") };
         let mut steps = vec![start];

@@ -27,7 +27,7 @@ pub(super) const DPUS: &str = "dpus";
 pub async fn comes(tenant: &Tenant) -> anyhow::Result<()> {
     let endpoint = becomes_ready(tenant, &tenant.bridge(NAME, DPUS)).await?;
     ensure!(endpoint == format!("https://{}:6443", tenant.address), "{endpoint}");
-    tenant.told(NAME, "ServiceExposureReady", "True/LoadBalancerReady").await?;
+    tenant.until_condition(NAME, "ServiceExposureReady", "True/LoadBalancerReady").await?;
     Ok(())
 }
 
@@ -39,7 +39,7 @@ pub async fn comes_on_node_ports(tenant: &Tenant) -> anyhow::Result<()> {
     let port = &service["spec"]["ports"][0]["nodePort"];
     ensure!(port.is_u64() && endpoint == format!("https://{NODE_ADDRESS}:{port}"), "{endpoint}: {service:#}");
     ensure!(service["metadata"]["annotations"]["metallb.io/loadBalancerIPs"].is_null(), "{service:#}");
-    tenant.told(NAME, "ServiceExposureReady", "True/NodePortReady").await?;
+    tenant.until_condition(NAME, "ServiceExposureReady", "True/NodePortReady").await?;
     Ok(())
 }
 
@@ -48,7 +48,7 @@ pub async fn comes_on_node_ports(tenant: &Tenant) -> anyhow::Result<()> {
 async fn becomes_ready(tenant: &Tenant, bridge: &Value) -> anyhow::Result<String> {
     tenant.provide().await?;
     tenant.create(bridge).await?;
-    tenant.told(NAME, "DPUClusterValid", "False/DPUClusterNotFound").await?;
+    tenant.until_condition(NAME, "DPUClusterValid", "False/DPUClusterNotFound").await?;
     tenant.phase(NAME, "Pending").await?;
     ensure!(tenant.get("HostedCluster", &tenant.namespace, NAME).await?.is_none());
     tenant.create(&dpu_cluster(&tenant.dpus(), DPUS)).await?;
@@ -103,7 +103,7 @@ pub async fn is_upgraded(tenant: &Tenant) -> anyhow::Result<()> {
             object["spec"]["release"]["image"] == *image
         })
         .await?;
-    tenant.told(NAME, "HostedClusterProgressing", "False/AsExpected").await?;
+    tenant.until_condition(NAME, "HostedClusterProgressing", "False/AsExpected").await?;
     tenant.phase(NAME, "Ready").await?;
     Ok(())
 }
@@ -131,7 +131,7 @@ pub async fn has_secrets_rotated(tenant: &Tenant) -> anyhow::Result<()> {
 /// Deletes the DPUCluster, which only the bridge reports, and creates it again.
 pub async fn loses_its_dpu_cluster(tenant: &Tenant) -> anyhow::Result<()> {
     tenant.delete("DPUCluster", &tenant.dpus(), DPUS).await?;
-    tenant.told(NAME, "DPUClusterValid", "False/DPUClusterNotFound").await?;
+    tenant.until_condition(NAME, "DPUClusterValid", "False/DPUClusterNotFound").await?;
     tenant.phase(NAME, "Failed").await?;
     let cluster = tenant.get("HostedCluster", &tenant.namespace, NAME).await?.unwrap_or_default();
     ensure!(cluster["metadata"]["deletionTimestamp"].is_null() && cluster["kind"] == "HostedCluster");
@@ -170,15 +170,15 @@ pub async fn goes(tenant: &Tenant) -> anyhow::Result<()> {
 }
 
 /// Checks that the text contains no secret, neither plain nor in base64.
-pub fn hushed(told: &str) -> anyhow::Result<()> {
-    ensure!(told.contains(NAME), "this tells of nothing: {told}");
+pub fn hushed(output: &str) -> anyhow::Result<()> {
+    ensure!(output.contains(NAME), "this tells of nothing: {output}");
     for hush in HUSH {
-        ensure!(!told.contains(hush), "{hush} stands there: {told}");
+        ensure!(!output.contains(hush), "{hush} stands there: {output}");
         // The base64 form of a text depends on its offset; its ends depend on the text around it.
         for before in ["", "u", "us"] {
             let encoded = STANDARD.encode(format!("{before}{hush}"));
             let inner = &encoded[before.len().min(1) * 4..encoded.len() - 4];
-            ensure!(inner.len() < 8 || !told.contains(inner), "{hush} stands there in base64: {told}");
+            ensure!(inner.len() < 8 || !output.contains(inner), "{hush} stands there in base64: {output}");
         }
     }
     Ok(())
@@ -203,15 +203,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_there_is_found_plain_and_in_base64() {
-        let told = "the bridge prod is ready";
-        assert!(hushed(told).is_ok());
+    fn secrets_are_found_plain_and_in_base64() {
+        let output = "the bridge prod is ready";
+        assert!(hushed(output).is_ok());
         for secret in [HUSH[0], HUSH[2], HUSH[5]] {
-            assert!(hushed(&format!("{told}: {secret}")).is_err(), "{secret}");
+            assert!(hushed(&format!("{output}: {secret}")).is_err(), "{secret}");
         }
         for before in ["", "{", "{\"", "{\"a"] {
             let encoded = STANDARD.encode(format!("{before}\"auth\": \"{}\"}}", HUSH[2]));
-            assert!(hushed(&format!("{told}: {encoded}")).is_err(), "{encoded}");
+            assert!(hushed(&format!("{output}: {encoded}")).is_err(), "{encoded}");
         }
         assert!(hushed("").is_err());
     }

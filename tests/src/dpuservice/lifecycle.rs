@@ -21,7 +21,7 @@ pub async fn comes(user: &User) -> anyhow::Result<()> {
     join(user, "dpu-cluster-01").await?;
     join(user, "dpu-cluster-02").await?;
     user.create(&service(NAME)).await?;
-    user.told(place(NAME), "Ready", "True/Success").await?;
+    user.until_condition(place(NAME), "Ready", "True/Success").await?;
     ensure!(in_argo(user, "Application").await? == ["hbn-01", "hbn-02"]);
     ensure!(in_argo(user, "Secret").await? == ["dpu-cluster-01-argocd", "dpu-cluster-02-argocd"]);
     let application = user.get("Application", ARGO_NAMESPACE, "hbn-01").await?.unwrap_or_default();
@@ -47,7 +47,7 @@ pub async fn changes(user: &User) -> anyhow::Result<()> {
     }
     let revision = |service: &Value| service["status"]["sync"]["dpu-cluster-02"]["revision"] == "v1.2.0";
     user.until("the status tells of it", place(NAME), revision).await?;
-    user.told(place(NAME), "Ready", "True/Success").await.map(drop)
+    user.until_condition(place(NAME), "Ready", "True/Success").await.map(drop)
 }
 
 /// Changes the credentials of a kubeconfig.
@@ -64,18 +64,18 @@ pub async fn has_kubeconfig_rotated(user: &User) -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    user.told(place(NAME), "Ready", "True/Success").await.map(drop)
+    user.until_condition(place(NAME), "Ready", "True/Success").await.map(drop)
 }
 
 /// Makes a cluster unreachable; the other continues.
 pub async fn loses_a_cluster(user: &User) -> anyhow::Result<()> {
     let cut = json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } });
     user.merge("DPUCluster", DPF, "dpu-cluster-02", &cut).await?;
-    let message = user.told(place(NAME), "DPUClustersReady", "False/NotReady").await?;
+    let message = user.until_condition(place(NAME), "DPUClustersReady", "False/NotReady").await?;
     ensure!(message.contains("dpu-cluster-02"), "{message}");
     let back = json!({ "metadata": { "annotations": { UNREACHABLE: null } } });
     user.merge("DPUCluster", DPF, "dpu-cluster-02", &back).await?;
-    user.told(place(NAME), "Ready", "True/Success").await.map(drop)
+    user.until_condition(place(NAME), "Ready", "True/Success").await.map(drop)
 }
 
 /// Changes and deletes managed objects. The controller corrects them.
@@ -92,13 +92,13 @@ pub async fn is_meddled_with(user: &User) -> anyhow::Result<()> {
     user.delete("Secret", ARGO_NAMESPACE, "dpu-cluster-01-argocd").await?;
     user.until("the Secret is back", ("Secret", ARGO_NAMESPACE, "dpu-cluster-01-argocd"), |_| true).await?;
     ensure!(in_argo(user, "Application").await? == ["hbn-01", "hbn-02"]);
-    user.told(place(NAME), "Ready", "True/Success").await.map(drop)
+    user.until_condition(place(NAME), "Ready", "True/Success").await.map(drop)
 }
 
 /// Creates a second service and deletes the first one. What they share stays until the second is deleted too.
 pub async fn is_not_alone(user: &User) -> anyhow::Result<()> {
     user.create(&service("firefly")).await?;
-    user.told(place("firefly"), "Ready", "True/Success").await?;
+    user.until_condition(place("firefly"), "Ready", "True/Success").await?;
     let project = user.get("AppProject", ARGO_NAMESPACE, PROJECT).await?.unwrap_or_default();
     user.delete("DPUService", SERVICES, NAME).await?;
     user.gone("DPUService", SERVICES, NAME).await?;
@@ -128,7 +128,7 @@ pub async fn a_cluster_leaves(user: &User) -> anyhow::Result<()> {
     user.gone("Secret", ARGO_NAMESPACE, "dpu-cluster-02-argocd").await?;
     let project = user.get("AppProject", ARGO_NAMESPACE, PROJECT).await?.unwrap_or_default();
     ensure!(project["spec"]["destinations"].as_array().map(Vec::len) == Some(1), "{project:#}");
-    user.told(place("firefly"), "Ready", "True/Success").await.map(drop)
+    user.until_condition(place("firefly"), "Ready", "True/Success").await.map(drop)
 }
 
 /// Deletes the last service, and checks that nothing is left.
@@ -144,7 +144,7 @@ pub async fn goes(user: &User) -> anyhow::Result<()> {
 }
 
 /// Checks that the text contains no secret.
-pub fn hushed(told: &str) -> anyhow::Result<()> {
+pub fn hushed(output: &str) -> anyhow::Result<()> {
     use base64::Engine as _;
     // At any offset, a text has one of three forms in base64.
     let encoded = (0..3).map(|shift| {
@@ -153,7 +153,7 @@ pub fn hushed(told: &str) -> anyhow::Result<()> {
         text[4..text.len() - 4].to_owned()
     });
     for secret in encoded.chain([TOKEN.to_owned()]) {
-        ensure!(!told.contains(&secret), "{secret} is told");
+        ensure!(!output.contains(&secret), "{secret} is told");
     }
     Ok(())
 }
