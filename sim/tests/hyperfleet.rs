@@ -58,7 +58,7 @@ async fn a_token_may_be_required() {
 }
 
 #[tokio::test]
-async fn weather_befalls_answers() {
+async fn injected_faults_affect_answers() {
     let host = start().await;
     host.state().set_weather(Some(Box::new(|request| {
         let stormy = request.headers().contains_key("x-storm");

@@ -48,7 +48,7 @@ fn every_planted_bug_is_found() {
 }
 
 #[test]
-fn leadership_that_moves_again_while_nobody_leads_ends_with_one_leader() {
+fn leadership_that_moves_twice_before_it_is_acquired_ends_with_one_leader() {
     let simulation = Simulation::new(&NamespaceClass);
     let handover = |from_ms, gap_ms| {
         let what = What::Handover { gap_ms };

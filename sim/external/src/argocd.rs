@@ -99,10 +99,10 @@ impl Controller for ArgoCd {
                 self.settled.insert(target.name, settled);
                 continue;
             }
-            let wishes = look.wishes();
+            let pending = look.pending();
             let release = self.tend(look, &target, application);
             // An Application that is being deleted depends on further objects.
-            if look.wishes() == wishes && !is_deleting(application) {
+            if look.pending() == pending && !is_deleting(application) {
                 let release = release.map(|target| {
                     let version = look.get(&target).map_or(0, resource_version);
                     (target, version)

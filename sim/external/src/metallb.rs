@@ -218,11 +218,11 @@ fn assign(
     found: Option<(IpAddr, &str)>,
 ) -> bool {
     let pool = found.map(|(_, pool)| pool);
-    let (target, is_told) = (target.clone(), annotation(service, POOL_ANNOTATION) == pool);
-    if is_told && assigned(service) == found.map(|(address, _)| address) {
+    let (target, is_annotated) = (target.clone(), annotation(service, POOL_ANNOTATION) == pool);
+    if is_annotated && assigned(service) == found.map(|(address, _)| address) {
         return false;
     }
-    if is_told {
+    if is_annotated {
         let ingress = found.map(|(address, _)| json!([{ "ip": address.to_string(), "ipMode": "VIP" }]));
         let patch = Arc::new(json!({ "status": { "loadBalancer": { "ingress": ingress } } }));
         look.ask(Action::Patch { target, subresource: Some(Subresource::Status), patch });

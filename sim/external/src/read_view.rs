@@ -26,7 +26,7 @@ pub struct ReadView<'a> {
     timers: Timers,
     asked: Vec<Action>,
     /// Number of requests and timers in this evaluation.
-    wishes: usize,
+    pending: usize,
 }
 
 impl<'a> ReadView<'a> {
@@ -59,12 +59,12 @@ impl<'a> ReadView<'a> {
         random: &'a mut Random,
         before: Timers,
     ) -> Self {
-        Self { now, seen, pace, random, before, timers: Timers::new(), asked: Vec::new(), wishes: 0 }
+        Self { now, seen, pace, random, before, timers: Timers::new(), asked: Vec::new(), pending: 0 }
     }
 
     /// Returns the number of requests and timers so far. If it does not change, there is nothing to do.
-    pub(super) fn wishes(&self) -> usize {
-        self.wishes
+    pub(super) fn pending(&self) -> usize {
+        self.pending
     }
 
     /// Returns the timers and the requested actions.
@@ -86,13 +86,13 @@ impl<'a> ReadView<'a> {
         at: Monotonic,
         at_rest: bool,
     ) -> bool {
-        self.wishes += 1;
+        self.pending += 1;
         self.timers.insert((target.clone(), step), Timer { at, at_rest });
         at <= self.now.monotonic
     }
 
     fn wait(&mut self, target: &ObjectRef, step: &'static str, (least, most): (Duration, Duration)) -> bool {
-        self.wishes += 1;
+        self.pending += 1;
         let key = (target.clone(), step);
         let at = self.before.get(&key).map_or_else(
             || {
@@ -107,7 +107,7 @@ impl<'a> ReadView<'a> {
 
     /// Requests a write. Only one write for each object is in flight at a time: the next evaluation finds what is still missing.
     pub fn ask(&mut self, action: Action) {
-        self.wishes += 1;
+        self.pending += 1;
         self.asked.push(action);
     }
 

@@ -135,8 +135,9 @@ impl Draw<'_> {
 
     fn what(&mut self, name: &str) -> What {
         if let Some(class) = Class::ALL.into_iter().find(|class| class.name() == name) {
-            let told = class == Class::Throttled || (class == Class::Unavailable && self.below(2) == 0);
-            let retry_after_ms = told.then(|| 1000 * (1 + self.below(30)));
+            let has_retry_after =
+                class == Class::Throttled || (class == Class::Unavailable && self.below(2) == 0);
+            let retry_after_ms = has_retry_after.then(|| 1000 * (1 + self.below(30)));
             return What::Fail { class, retry_after_ms };
         }
         match name {

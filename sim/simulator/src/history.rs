@@ -36,9 +36,9 @@ pub(super) type Key = (String, ObjectRef);
 #[derive(Debug, Default)]
 pub struct ProcessState {
     /// The objects that its watches have delivered.
-    pub told: BTreeMap<ObjectRef, Arc<Value>>,
+    pub observed: BTreeMap<ObjectRef, Arc<Value>>,
     /// The previously delivered state of each object, and the time until which it was current.
-    pub told_before: BTreeMap<ObjectRef, (Duration, Arc<Value>)>,
+    pub previous: BTreeMap<ObjectRef, (Duration, Arc<Value>)>,
     /// The generation of each delivered object, and the time at which it was first delivered.
     pub generations: BTreeMap<ObjectRef, (i64, Duration)>,
     /// The kinds that it may not watch, and the time at which it observed that.
@@ -107,7 +107,7 @@ impl WrittenEvent {
 pub struct History {
     /// All states of all objects.
     versions: BTreeMap<ObjectRef, Vec<Version>>,
-    lives: BTreeMap<usize, ProcessState>,
+    processes: BTreeMap<usize, ProcessState>,
     /// The writes of processes in the last minute, by object.
     pub(super) writes: BTreeMap<ObjectRef, VecDeque<Duration>>,
     /// The operations and injected faults of the last minute.
@@ -137,8 +137,8 @@ impl History {
     }
 
     /// Returns the state of a process; none if it is not running.
-    pub fn life(&self, process: usize) -> Option<&ProcessState> {
-        self.lives.get(&process)
+    pub fn process(&self, process: usize) -> Option<&ProcessState> {
+        self.processes.get(&process)
     }
 
     /// Returns the Events of leading processes with a count on the server below the number of announcements. An Event may be lost
@@ -146,9 +146,9 @@ impl History {
     pub(super) fn uncounted(&self, server: &ApiServer) -> Vec<String> {
         let stored = Kind::known("", "v1", "Event", "events", true);
         let mut uncounted = Vec::new();
-        for life in self.lives.values().filter(|life| life.leading) {
-            for (announcement, announced) in &life.announced {
-                let written = life.events.iter().filter(|(_, event)| event.announcement == *announcement);
+        for state in self.processes.values().filter(|state| state.leading) {
+            for (announcement, announced) in &state.announced {
+                let written = state.events.iter().filter(|(_, event)| event.announcement == *announcement);
                 let (mut counted, mut is_excused) = (0, false);
                 for (event, written) in written {
                     let namespace = event.namespace.as_deref().unwrap_or_default();
@@ -185,31 +185,31 @@ impl History {
         let at = entry.at;
         match &entry.what {
             What::Started { process } => {
-                self.lives.insert(*process, ProcessState::default());
+                self.processes.insert(*process, ProcessState::default());
                 self.stir(at);
             }
             What::Died { process } => {
-                self.lives.remove(process);
+                self.processes.remove(process);
             }
             What::Stepped { process, event, step, .. } => {
-                let Some(life) = self.lives.get_mut(process) else { return };
+                let Some(state) = self.processes.get_mut(process) else { return };
                 if let Event::Finished { id, outcome: Ok(Success::Image(_)) } = event
                     && let Some(Request { action: Action::ResolveImage { image, .. }, .. }) =
-                        life.open.get(&id.0)
+                        state.open.get(&id.0)
                 {
                     self.images.insert(image.clone());
                 }
-                life.absorb_event(event, at);
+                state.absorb_event(event, at);
                 for request in &step.requests {
                     if let Action::Create { target, manifest } = &request.action
                         && target.kind.kind == "Event"
                     {
-                        life.events.entry(target.clone()).or_insert_with(|| WrittenEvent::created(manifest));
+                        state.events.entry(target.clone()).or_insert_with(|| WrittenEvent::created(manifest));
                     }
-                    life.open.insert(request.id.0, request.clone());
+                    state.open.insert(request.id.0, request.clone());
                 }
                 for note in &step.notes {
-                    life.absorb_note(note, at);
+                    state.absorb_note(note, at);
                 }
             }
             What::Carried(carried) => {
@@ -220,9 +220,9 @@ impl History {
                     forget(writes, at, MINUTE);
                 }
                 if let (Action::Get { target, .. }, None) = (&carried.action, carried.failed)
-                    && let Some(life) = self.lives.get_mut(&carried.process)
+                    && let Some(state) = self.processes.get_mut(&carried.process)
                 {
-                    let reads = life.reads.entry(target.clone()).or_default();
+                    let reads = state.reads.entry(target.clone()).or_default();
                     reads.push_back(at);
                     forget(reads, at, LONGEST_PASS);
                 }
@@ -270,8 +270,8 @@ impl ProcessState {
             Event::ListCompleted { kind } => {
                 let listed = self.listing.remove(kind).unwrap_or_default();
                 let is_gone = |object: &ObjectRef| object.kind == *kind && !listed.contains(object);
-                let gone = self.told.extract_if(.., |object, _| is_gone(object));
-                self.told_before.extend(gone.map(|(object, before)| (object, (at, before))));
+                let gone = self.observed.extract_if(.., |object, _| is_gone(object));
+                self.previous.extend(gone.map(|(object, before)| (object, (at, before))));
                 self.refused.remove(kind);
             }
             Event::Applied { kind, object } => {
@@ -283,14 +283,14 @@ impl ProcessState {
                 if self.generations.get(&name).is_none_or(|(before, _)| *before != generation) {
                     self.generations.insert(name.clone(), (generation, at));
                 }
-                if let Some(before) = self.told.insert(name.clone(), Arc::clone(object)) {
-                    self.told_before.insert(name, (at, before));
+                if let Some(before) = self.observed.insert(name.clone(), Arc::clone(object)) {
+                    self.previous.insert(name, (at, before));
                 }
             }
             Event::Deleted { kind, object } => {
                 let name = reference(kind, object);
-                if let Some(before) = self.told.remove(&name) {
-                    self.told_before.insert(name, (at, before));
+                if let Some(before) = self.observed.remove(&name) {
+                    self.previous.insert(name, (at, before));
                 }
             }
             Event::Finished { id, outcome } => {
@@ -299,8 +299,8 @@ impl ProcessState {
                 if let Some(event) = target.and_then(|target| self.events.get_mut(target)) {
                     event.answered(outcome);
                 }
-                if let Err(Failure { retry_after: Some(wish), .. }) = outcome {
-                    self.retry_after.push_back((at, *wish));
+                if let Err(Failure { retry_after: Some(delay), .. }) = outcome {
+                    self.retry_after.push_back((at, *delay));
                 }
             }
             Event::WatchFailed { kind, failure } if failure.class == Class::Forbidden => {
@@ -308,7 +308,7 @@ impl ProcessState {
             }
             Event::Started | Event::WatchFailed { .. } | Event::TimerFired => {}
         }
-        while self.retry_after.front().is_some_and(|(told, _)| *told + 2 * MINUTE < at) {
+        while self.retry_after.front().is_some_and(|(received, _)| *received + 2 * MINUTE < at) {
             self.retry_after.pop_front();
         }
     }

@@ -131,7 +131,7 @@ fn only_the_leader_writes(moment: &Moment<'_>) -> Result<(), String> {
     let What::Stepped { process, event, step, .. } = &moment.entry.what else { return Ok(()) };
     let leads = match event {
         Event::LeadershipChanged { leading } => *leading,
-        _ => moment.history.life(*process).is_some_and(|life| life.leading),
+        _ => moment.history.process(*process).is_some_and(|state| state.leading),
     };
     match step.requests.iter().find(|request| !leads && request.action.is_write()) {
         Some(request) => Err(format!(
@@ -145,7 +145,7 @@ fn only_the_leader_writes(moment: &Moment<'_>) -> Result<(), String> {
 
 fn only_the_leader_converges(moment: &Moment<'_>) -> Result<(), String> {
     let What::Stepped { process, event, .. } = &moment.entry.what else { return Ok(()) };
-    let leads = moment.history.life(*process).is_some_and(|life| life.leading);
+    let leads = moment.history.process(*process).is_some_and(|state| state.leading);
     if leads || matches!(event, Event::LeadershipChanged { .. }) {
         return Ok(());
     }
@@ -173,10 +173,10 @@ fn passes(entry: &Entry) -> impl Iterator<Item = (usize, super::history::Key, &R
 
 fn one_reconcile_a_key(moment: &Moment<'_>) -> Result<(), String> {
     for (process, key, _, took) in passes(moment.entry) {
-        let Some(life) = moment.history.life(process) else { continue };
+        let Some(state) = moment.history.process(process) else { continue };
         let began = moment.entry.at.saturating_sub(took);
         // The machine's clock counts milliseconds.
-        if life.ended.get(&key).is_some_and(|ended| began + Duration::from_millis(1) < *ended) {
+        if state.ended.get(&key).is_some_and(|ended| began + Duration::from_millis(1) < *ended) {
             return Err(format!("{} {}: a pass began before the last one had ended", key.0, key.1));
         }
     }
@@ -188,10 +188,10 @@ const TRIED_WITHIN: Duration = Duration::from_mins(4);
 
 fn what_failed_is_tried_again(moment: &Moment<'_>) -> Result<(), String> {
     let What::Stepped { process, .. } = &moment.entry.what else { return Ok(()) };
-    let Some(life) = moment.history.life(*process) else { return Ok(()) };
+    let Some(state) = moment.history.process(*process) else { return Ok(()) };
     let again: Vec<_> = passes(moment.entry).map(|(_, key, ..)| key).collect();
     let late =
-        life.due.iter().find(|(key, due)| **due + TRIED_WITHIN < moment.entry.at && !again.contains(key));
+        state.due.iter().find(|(key, due)| **due + TRIED_WITHIN < moment.entry.at && !again.contains(key));
     match late {
         Some((key, due)) => Err(format!("{} {} was to be tried again at {due:?} and was not", key.0, key.1)),
         None => Ok(()),
@@ -201,9 +201,9 @@ fn what_failed_is_tried_again(moment: &Moment<'_>) -> Result<(), String> {
 fn backoff_within_its_table(moment: &Moment<'_>) -> Result<(), String> {
     let mut in_this_step = BTreeMap::new();
     for (process, key, result, _) in passes(moment.entry) {
-        let Some(life) = moment.history.life(process) else { continue };
+        let Some(state) = moment.history.process(process) else { continue };
         let failures =
-            in_this_step.entry(key.clone()).or_insert_with(|| life.failures.get(&key).copied().unwrap_or(0));
+            in_this_step.entry(key.clone()).or_insert_with(|| state.failures.get(&key).copied().unwrap_or(0));
         let retry_after = match result {
             ReconcileResult::Failed { retry_after, .. } => retry_after,
             ReconcileResult::Abandoned => continue,
@@ -218,11 +218,11 @@ fn backoff_within_its_table(moment: &Moment<'_>) -> Result<(), String> {
             What::Stepped { event: Event::Finished { outcome: Err(failure), .. }, .. } => failure.retry_after,
             _ => None,
         };
-        let wishes = life.retry_after.iter().map(|(_, wish)| *wish).chain(now);
-        let wish = wishes.max().unwrap_or_default();
+        let requested = state.retry_after.iter().map(|(_, delay)| *delay).chain(now);
+        let longest = requested.max().unwrap_or_default();
         let mut ceilings = moment.backoffs.iter().map(|table| table.ceiling(failures));
         let is_within =
-            |ceiling: Duration| *retry_after >= ceiling * 3 / 4 && *retry_after <= ceiling.max(wish);
+            |ceiling: Duration| *retry_after >= ceiling * 3 / 4 && *retry_after <= ceiling.max(longest);
         if !ceilings.any(is_within) {
             return Err(format!(
                 "{} {}: after {failures} failures it is tried again in {retry_after:?}, the tables are {:?}",
@@ -302,9 +302,9 @@ fn secrets_stay_secret(moment: &Moment<'_>) -> Result<(), String> {
             }
         }
         What::Changed(Change { by: Author::Process(_), object, new: Some(new), .. }) => {
-            let told = if object.kind.kind == "Event" { &**new } else { &new["status"] };
-            if shows_secret(&told.to_string()) {
-                return Err(format!("{object} tells the value of a Secret: {told}"));
+            let reported = if object.kind.kind == "Event" { &**new } else { &new["status"] };
+            if shows_secret(&reported.to_string()) {
+                return Err(format!("{object} tells the value of a Secret: {reported}"));
             }
             Ok(())
         }
@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_known_in_base64_wherever_it_stands() {
+    fn a_secret_is_recognized_in_base64_at_any_offset() {
         for before in ["", "a", "ab", "abc", "abcd"] {
             for after in ["", "a", "ab", "-2"] {
                 let encoded = STANDARD_NO_PAD.encode(format!("{before}{SECRET}{after}"));

@@ -21,7 +21,7 @@ pub struct Injection {
     /// The index of the fault in the plan.
     pub fault: usize,
     /// A description of the affected request or process.
-    pub befell: String,
+    pub affected: String,
 }
 
 /// Decides the faults of requests from a plan.
@@ -91,15 +91,15 @@ impl PlannedFaults {
         fault: usize,
         at: Duration,
         action: Option<&'static str>,
-        befell: String,
+        affected: String,
     ) {
         let name = self.plan.faults[fault].what.name();
         *self.struck.entry((name, action.unwrap_or("-"))).or_insert(0) += 1;
-        self.strikes.push(Injection { at, fault, befell });
+        self.strikes.push(Injection { at, fault, affected });
     }
 
     /// Returns the first fault that applies to a request now, among those that `wanted` selects.
-    fn befalls(&mut self, at: Duration, action: &Action, wanted: fn(&What) -> bool) -> Option<What> {
+    fn applicable(&mut self, at: Duration, action: &Action, wanted: fn(&What) -> bool) -> Option<What> {
         if self.over {
             return None;
         }
@@ -151,7 +151,7 @@ impl FaultModel for PlannedFaults {
         let wanted = |what: &What| {
             what.targets_requests() && !matches!(what, What::SlowRequest { .. } | What::SlowAnswer { .. })
         };
-        match self.befalls(at, action, wanted) {
+        match self.applicable(at, action, wanted) {
             Some(What::Fail { class, retry_after_ms }) => {
                 let retry_after = retry_after_ms.map(Duration::from_millis);
                 FaultVerdict::Failed(Failure { retry_after, ..Failure::new(class, "injected") })
@@ -172,13 +172,13 @@ impl FaultModel for PlannedFaults {
     fn delay(&mut self, at: Duration, _: usize, hop: Transit<'_>) -> Duration {
         let millis = match hop {
             Transit::Request(action) => {
-                match self.befalls(at, action, |what| matches!(what, What::SlowRequest { .. })) {
+                match self.applicable(at, action, |what| matches!(what, What::SlowRequest { .. })) {
                     Some(What::SlowRequest { by_ms }) => by_ms,
                     _ => 1 + self.random.below(15),
                 }
             }
             Transit::Answer(action) => {
-                match self.befalls(at, action, |what| matches!(what, What::SlowAnswer { .. })) {
+                match self.applicable(at, action, |what| matches!(what, What::SlowAnswer { .. })) {
                     Some(What::SlowAnswer { by_ms }) => by_ms,
                     _ => 1 + self.random.below(15),
                 }

@@ -16,13 +16,13 @@ pub fn record(subject: &dyn SystemUnderTest, plan: &Plan, run: &Run) -> serde_js
     });
     let Some(process) = last else { return Ok(None) };
     let begins = |what: &What| *what == What::Started { process };
-    let lives = run.journal.iter().filter(|entry| begins(&entry.what)).count() as u64;
+    let incarnations = run.journal.iter().filter(|entry| begins(&entry.what)).count() as u64;
     let from = run.journal.iter().rposition(|entry| begins(&entry.what)).unwrap_or(0);
     let header = Header {
         format: FORMAT,
         program: env!("CARGO_PKG_VERSION").to_owned(),
         machine: subject.name().to_owned(),
-        config: subject.config(seed_of(plan.seed, process, lives.saturating_sub(1))),
+        config: subject.config(seed_of(plan.seed, process, incarnations.saturating_sub(1))),
         segment: 0,
     };
     let mut recording = header.to_json()?;

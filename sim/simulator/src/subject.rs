@@ -37,7 +37,7 @@ pub trait SystemUnderTest: Sync {
     fn actions(&self) -> &'static [&'static str];
 
     /// Prepares the cluster before the start: CRDs, and other objects that must exist.
-    fn prepare(&self, hand: &mut dyn Client);
+    fn prepare(&self, client: &mut dyn Client);
 
     /// Returns the operations of users and foreign controllers.
     fn acts(&self) -> &'static [Operation];
@@ -61,8 +61,8 @@ pub trait SystemUnderTest: Sync {
     }
 
     /// Executes the operations of users after fault injection has ended, such as removing their finalizers.
-    fn calm(&self, hand: &mut dyn Client) {
-        let _ = hand;
+    fn calm(&self, client: &mut dyn Client) {
+        let _ = client;
     }
 
     /// Returns the differences between the actual and the desired state, one sentence for each.
@@ -227,12 +227,12 @@ impl dyn Client + '_ {
 }
 
 /// A client of a cluster that acts in the name of its author.
-pub(super) struct ClusterHand<'a, W: FaultModel> {
+pub(super) struct ClusterClient<'a, W: FaultModel> {
     pub(super) cluster: &'a mut Cluster<W>,
     pub(super) actor: &'static str,
 }
 
-impl<W: FaultModel> Client for ClusterHand<'_, W> {
+impl<W: FaultModel> Client for ClusterClient<'_, W> {
     fn server(&self) -> &ApiServer {
         &self.cluster.server
     }

@@ -47,15 +47,15 @@ impl SystemUnderTest for DpuService {
         &["get", "list", "create", "apply", "patch", "patch_status", "delete"]
     }
 
-    fn prepare(&self, hand: &mut dyn Client) {
+    fn prepare(&self, client: &mut dyn Client) {
         let sets = lockstep_crds::all();
         let ours = sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds);
         let ours = ours.map(|crd| serde_json::to_value(crd).unwrap_or_default());
         for definition in ours.chain(external::definitions(&external::DPUSERVICE)) {
             let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-            hand.send(http::Method::POST, path, "application/json", &definition);
+            client.send(http::Method::POST, path, "application/json", &definition);
         }
-        stage::begin(hand);
+        stage::begin(client);
     }
 
     fn acts(&self) -> &'static [Operation] {
@@ -80,9 +80,9 @@ impl SystemUnderTest for DpuService {
         Duration::from_mins(25)
     }
 
-    fn calm(&self, hand: &mut dyn Client) {
-        stage::mend(hand);
-        acts::settle(hand);
+    fn calm(&self, client: &mut dyn Client) {
+        stage::restore(client);
+        acts::settle(client);
     }
 
     fn differences(&self, world: &World<'_>) -> Vec<String> {

@@ -44,14 +44,14 @@ impl SystemUnderTest for NamespaceClass {
         &["discover", "get", "apply", "create", "patch", "patch_status", "delete"]
     }
 
-    fn prepare(&self, hand: &mut dyn Client) {
+    fn prepare(&self, client: &mut dyn Client) {
         let sets = lockstep_crds::all();
         for crd in sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds) {
             let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
             let crd = serde_json::to_value(crd).unwrap_or_default();
-            hand.send(http::Method::POST, path, "application/json", &crd);
+            client.send(http::Method::POST, path, "application/json", &crd);
         }
-        acts::begin(hand);
+        acts::begin(client);
     }
 
     fn acts(&self) -> &'static [Operation] {
@@ -76,12 +76,12 @@ impl SystemUnderTest for NamespaceClass {
     }
 
     /// Removes the finalizers that blocked deletions.
-    fn calm(&self, hand: &mut dyn Client) {
+    fn calm(&self, client: &mut dyn Client) {
         for kind in acts::pool_kinds() {
-            for object in hand.server().objects(&kind) {
+            for object in client.server().objects(&kind) {
                 if object["metadata"]["finalizers"].is_array() {
                     let target = lockstep_sim::history::reference(&kind, &object);
-                    hand.merge(&target, &json!({ "metadata": { "finalizers": null } }));
+                    client.merge(&target, &json!({ "metadata": { "finalizers": null } }));
                 }
             }
         }

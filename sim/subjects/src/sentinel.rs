@@ -44,16 +44,16 @@ impl SystemUnderTest for Sentinel {
         &["get", "patch_status", "fetch", "connect", "publish"]
     }
 
-    fn prepare(&self, hand: &mut dyn Client) {
+    fn prepare(&self, client: &mut dyn Client) {
         let sets = lockstep_crds::all();
         for crd in sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds) {
             let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
             let crd = serde_json::to_value(crd).unwrap_or_default();
-            hand.send(http::Method::POST, path, "application/json", &crd);
+            client.send(http::Method::POST, path, "application/json", &crd);
         }
         let namespace = json!({ "metadata": { "name": NAMESPACE } });
-        hand.send(http::Method::POST, "/api/v1/namespaces", "application/json", &namespace);
-        acts::restore(hand);
+        client.send(http::Method::POST, "/api/v1/namespaces", "application/json", &namespace);
+        acts::restore(client);
     }
 
     fn acts(&self) -> &'static [Operation] {
@@ -87,9 +87,9 @@ impl SystemUnderTest for Sentinel {
         Duration::from_mins(12)
     }
 
-    fn calm(&self, hand: &mut dyn Client) {
-        acts::restore(hand);
-        if let Some(beyond) = acts::beyond(hand) {
+    fn calm(&self, client: &mut dyn Client) {
+        acts::restore(client);
+        if let Some(beyond) = acts::beyond(client) {
             beyond.0.heal(beyond.1);
         }
     }

@@ -191,7 +191,7 @@ fn a_cluster_that_lost_its_address_gets_it_back() {
 
 /// Another Service got both addresses first. The cluster gets its own address back when it is free.
 #[test]
-fn a_cluster_whose_address_another_has_gets_it_back_when_it_is_free() {
+fn a_cluster_gets_its_address_back_when_another_service_releases_it() {
     let mut bench = Bench::ready();
     bench.create(&web("192.0.2.20"));
     bench.create(&service("waits", "192.0.2.10"));
@@ -253,7 +253,7 @@ fn a_swap_that_is_turned_back_half_way_leaves_no_request_behind() {
 
 /// A bridge that can't move, because its DPUCluster was deleted, releases nothing.
 #[test]
-fn nobody_gives_up_an_address_for_a_bridge_that_cannot_move() {
+fn no_address_is_released_for_a_bridge_that_cannot_move() {
     let mut bench = Bench::ready();
     another(&mut bench, "stage", "192.0.2.20");
     bench.delete("DPUCluster", DPF, "dpus-stage");

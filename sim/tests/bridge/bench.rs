@@ -353,7 +353,7 @@ impl Bench {
 
     /// Returns the requests of the Bridge and the changes of bridges since the last call.
     pub(crate) fn transitions(&mut self) -> String {
-        let mut told = String::new();
+        let mut text = String::new();
         for entry in std::mem::take(&mut self.cluster.journal) {
             let line = match entry.what {
                 What::Carried(carried) => {
@@ -393,9 +393,9 @@ impl Bench {
                 What::Started { .. } => "the Bridge starts".to_owned(),
             };
             let at = entry.at.as_millis();
-            writeln!(told, "{:>3}.{:03}  {line}", at / 1000, at % 1000).expect("a string takes it");
+            writeln!(text, "{:>3}.{:03}  {line}", at / 1000, at % 1000).expect("a string takes it");
         }
-        told
+        text
     }
 
     /// Returns the Events about a bridge, as `type reason: note`.
@@ -414,7 +414,7 @@ impl Bench {
         lines.sort();
         lines
             .iter()
-            .map(|line| line.split_once(' ').map_or("", |(_, told)| told))
+            .map(|line| line.split_once(' ').map_or("", |(_, rest)| rest))
             .collect::<Vec<_>>()
             .join("\n")
     }

@@ -120,7 +120,7 @@ impl FaultModel for SlowPatch {
 
 /// DPF's CRD does not allow one kubeconfig to be replaced by another, so the patch needs no precondition.
 #[test]
-fn a_kubeconfig_that_somebody_gives_at_the_last_moment_stays() {
+fn a_kubeconfig_set_by_another_client_at_the_last_moment_is_kept() {
     for is_watched in [true, false] {
         let mut bench = Bench::new();
         if !is_watched {
@@ -131,8 +131,8 @@ fn a_kubeconfig_that_somebody_gives_at_the_last_moment_stays() {
         // HyperShift has created the kubeconfig, and the patch of the DPUCluster is in transit.
         bench.cluster.advance(Duration::from_secs(8));
         let copy = bench.get("Secret", DPF, "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig");
-        let told = bench.get("DPUCluster", DPF, "dpus")["spec"]["kubeconfig"].clone();
-        assert_eq!((copy.is_null(), told), (false, Value::Null));
+        let injected = bench.get("DPUCluster", DPF, "dpus")["spec"]["kubeconfig"].clone();
+        assert_eq!((copy.is_null(), injected), (false, Value::Null));
         bench.merge("DPUCluster", DPF, "dpus", &json!({ "spec": { "kubeconfig": "theirs" } }));
         bench.cluster.advance(Duration::from_mins(3));
         assert_eq!(bench.get("DPUCluster", DPF, "dpus")["spec"]["kubeconfig"], "theirs");
@@ -189,7 +189,7 @@ fn operator() -> Value {
 }
 
 /// A cluster with a problem, and the change that fixes it.
-type Mended = (fn() -> Bench, fn(&mut Bench));
+type Fixed = (fn() -> Bench, fn(&mut Bench));
 
 #[test]
 fn what_did_not_work_wakes_the_bridge_when_it_does() {
@@ -200,28 +200,28 @@ fn what_did_not_work_wakes_the_bridge_when_it_does() {
         let everybody = json!({ "spec": { "serviceAllocation": null } });
         bench.merge("IPAddressPool", "metallb-system", "vips", &everybody);
     };
-    let is_told = |bench: &mut Bench| {
+    let reports_address = |bench: &mut Bench| {
         let addresses = json!([{ "type": "ExternalIP", "address": "198.51.100.7" }]);
         bench.merge("Node", "", "worker-1/status", &json!({ "status": { "addresses": addresses } }));
     };
     let goes = |bench: &mut Bench| bench.delete("DPFHCPBridge", prerequisites::OTHER, "system-prod");
-    let table: [Mended; 4] = [
+    let table: [Fixed; 4] = [
         (prerequisites::hypershift_down, starts),
         (prerequisites::pool_of_others, serves),
-        (prerequisites::node_missing, is_told),
+        (prerequisites::node_missing, reports_address),
         (prerequisites::shared_namespace, goes),
     ];
-    for (index, (begin, mend)) in table.into_iter().enumerate() {
+    for (index, (begin, fix)) in table.into_iter().enumerate() {
         let mut bench = begin();
         assert_ne!(bench.phase("prod"), "Ready", "{index}");
-        mend(&mut bench);
+        fix(&mut bench);
         bench.cluster.advance(Duration::from_mins(1));
         assert_eq!(bench.phase("prod"), "Ready", "{index}: {:#}", bench.bridge("prod")["status"]);
     }
 }
 
 #[test]
-fn what_was_wrong_wakes_the_bridge_when_it_is_mended() {
+fn fixing_an_invalid_input_triggers_a_reconcile() {
     let broken = |bench: &mut Bench, name: &str, key: &str, content: &str| {
         let wrong = secret(name, key, content);
         bench.merge("Secret", NAMESPACE, name, &json!({ "data": wrong["data"] }));
@@ -258,12 +258,12 @@ fn policies_that_differ_are_warned_of_once() {
 }
 
 #[test]
-fn every_phase_and_condition_is_told_in_the_log() {
+fn every_phase_and_condition_change_is_logged() {
     let mut bench = Bench::new();
     bench.create(&bridge("prod"));
     bench.settle();
     bench.transitions();
-    let told: Vec<String> = bench
+    let logged: Vec<String> = bench
         .notes
         .iter()
         .filter_map(|note| match note {
@@ -273,7 +273,7 @@ fn every_phase_and_condition_is_told_in_the_log() {
         .collect();
     for phase in ["Pending", "Provisioning", "Ready"] {
         let line = format!("DPFHCPBridge dpf-hcp-bridge-system/prod is {phase}: ");
-        assert!(told.iter().any(|told| told.starts_with(&line)), "{told:#?}");
+        assert!(logged.iter().any(|logged| logged.starts_with(&line)), "{logged:#?}");
     }
 }
 

@@ -83,7 +83,7 @@ fn a_cluster_stays_ready_while_it_is_upgraded() {
         bench.registry().images.insert(image.clone(), known);
         let release =
             |bench: &mut Bench| bench.get("NodePool", NAMESPACE, "prod")["spec"]["release"]["image"].clone();
-        scenarios::befall(&mut bench, hypershift::NODES, &json!(hypershift::NO_NODES));
+        scenarios::annotate(&mut bench, hypershift::NODES, &json!(hypershift::NO_NODES));
         bench.change("prod", &json!({ "ocpReleaseImage": image }));
         bench.settle();
         assert_eq!(release(&mut bench), RELEASE, "{title}");
@@ -95,7 +95,7 @@ fn a_cluster_stays_ready_while_it_is_upgraded() {
         );
         assert_eq!((applied.as_str(), message), ("Unknown/UpgradeInProgress", expected), "{title}");
 
-        scenarios::befall(&mut bench, hypershift::NODES, &Value::Null);
+        scenarios::annotate(&mut bench, hypershift::NODES, &Value::Null);
         bench.settle();
         assert_eq!(release(&mut bench), *image, "{title}");
         assert_eq!(bench.condition("prod", "SpecApplied").0, "True/Applied", "{title}");
@@ -111,7 +111,7 @@ fn a_cluster_without_nodes_is_upgraded_with_its_control_plane() {
     let mut bench = Bench::new();
     bench.create(&bridge("prod"));
     bench.cluster.advance(Duration::from_secs(2));
-    scenarios::befall(&mut bench, hypershift::NODES, &json!(hypershift::NO_NODES));
+    scenarios::annotate(&mut bench, hypershift::NODES, &json!(hypershift::NO_NODES));
     bench.settle();
     bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
     bench.settle();
@@ -135,7 +135,7 @@ fn a_cluster_that_serves_stays_ready_while_hypershift_is_blocked() {
         assert_eq!(ready, "True/ClusterReady");
         assert!(message.contains(", but HyperShift can't change it now: Blocked: "), "{message}");
         scenarios::pause(&mut bench, &Value::Null);
-        scenarios::befall(&mut bench, hypershift::RELEASES, &Value::Null);
+        scenarios::annotate(&mut bench, hypershift::RELEASES, &Value::Null);
         bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
         bench.settle();
         assert_eq!(bench.get("NodePool", NAMESPACE, "prod")["spec"]["release"]["image"], UPGRADE);
@@ -173,7 +173,7 @@ fn another_secret_by_reference_is_handed_on() {
 }
 
 #[test]
-fn a_copy_that_somebody_changes_is_mended() {
+fn a_copy_changed_by_another_client_is_restored() {
     let mut bench = Bench::ready();
     for (namespace, name, key) in [
         (NAMESPACE, "prod-pull-secret", ".dockerconfigjson"),
@@ -206,7 +206,7 @@ fn a_dpucluster_that_is_lost_and_comes_back() {
 }
 
 #[test]
-fn a_hosted_cluster_that_somebody_deletes_is_made_anew() {
+fn a_hosted_cluster_deleted_by_another_client_is_recreated() {
     let mut bench = Bench::ready();
     bench.delete("HostedCluster", NAMESPACE, "prod");
     bench.settle();
@@ -234,7 +234,7 @@ fn node_ports_need_the_address_of_a_node() {
 }
 
 #[test]
-fn what_hypershift_cannot_change_is_told_and_left() {
+fn immutable_hypershift_fields_are_reported_and_not_changed() {
     let mut bench = Bench::ready();
     let before = bench.get("HostedCluster", NAMESPACE, "prod")["spec"].clone();
     bench.change(
@@ -309,7 +309,7 @@ fn a_kind_that_comes_later_is_picked_up() {
 }
 
 #[test]
-fn what_a_deletion_waits_for_is_told() {
+fn a_deletion_reports_what_it_waits_for() {
     let mut bench = scenarios::hosted_cluster_held();
     bench.delete("DPFHCPBridge", NAMESPACE, "prod");
     bench.cluster.advance(Duration::from_mins(10));
@@ -328,7 +328,7 @@ fn what_a_deletion_waits_for_is_told() {
 
 /// HyperShift may need tens of minutes.
 #[test]
-fn a_teardown_that_takes_long_is_awaited() {
+fn the_bridge_waits_for_a_slow_teardown() {
     let mut bench = Bench::ready();
     let stuck = |stuck: Value| json!({ "metadata": { "annotations": { hypershift::STUCK: stuck } } });
     bench.merge("HostedCluster", NAMESPACE, "prod", &stuck(json!("true")));
@@ -349,7 +349,7 @@ fn a_teardown_that_takes_long_is_awaited() {
 }
 
 #[test]
-fn what_may_not_be_cleaned_up_is_told_and_left() {
+fn a_forbidden_cleanup_is_reported_and_skipped() {
     let mut bench = Bench::ready();
     bench.cluster.interfere(|_, action| {
         let is_dpfs = action.target().is_some_and(|target| target.kind.kind == "DPUCluster");
@@ -362,12 +362,12 @@ fn what_may_not_be_cleaned_up_is_told_and_left() {
     bench.delete("DPFHCPBridge", NAMESPACE, "prod");
     bench.settle();
     assert_eq!(bench.bridge("prod"), Value::Null);
-    let told = "Warning CleanupForbidden: the DPUCluster's reference to the kubeconfig is left as it is";
-    assert!(bench.events().contains(told), "{}", bench.events());
+    let warning = "Warning CleanupForbidden: the DPUCluster's reference to the kubeconfig is left as it is";
+    assert!(bench.events().contains(warning), "{}", bench.events());
 }
 
 #[test]
-fn no_secret_is_told() {
+fn no_secret_value_is_exposed() {
     let mut bench = Bench::new();
     bench.create(&bridge("prod"));
     bench.settle();
@@ -376,12 +376,12 @@ fn no_secret_is_told() {
     bench.settle();
     bench.delete("DPFHCPBridge", NAMESPACE, "prod");
     bench.settle();
-    let told = format!("{}\n{}\n{:?}", bench.transitions(), bench.events(), bench.notes);
-    assert!(told.contains("ssh") && !told.contains(PASSWORD), "{told}");
+    let output = format!("{}\n{}\n{:?}", bench.transitions(), bench.events(), bench.notes);
+    assert!(output.contains("ssh") && !output.contains(PASSWORD), "{output}");
 }
 
 #[test]
-fn a_hosted_cluster_that_went_while_the_bridge_was_down_is_made_anew() {
+fn a_hosted_cluster_deleted_while_the_bridge_was_down_is_recreated() {
     let mut bench = Bench::ready();
     bench.cluster.crash(bench.operator, Some(Duration::from_mins(5)));
     bench.delete("HostedCluster", NAMESPACE, "prod");
@@ -407,10 +407,10 @@ fn an_address_that_cannot_be_given_leaves_the_cluster_its_own() {
 #[test]
 fn a_registry_that_wants_to_be_left_alone_holds_up_nothing_else() {
     let mut bench = Bench::new();
-    let wish = Some(Duration::from_hours(1));
+    let retry_after = Some(Duration::from_hours(1));
     bench.cluster.interfere(move |_, action| match action.name() {
         "find_image" => {
-            FaultVerdict::Failed(Failure { retry_after: wish, ..Failure::new(Class::Throttled, "busy") })
+            FaultVerdict::Failed(Failure { retry_after, ..Failure::new(Class::Throttled, "busy") })
         }
         _ => FaultVerdict::Served,
     });

@@ -233,11 +233,11 @@ fn the_ingress_endpoint_is_given_when_there_are_nodes() {
     let mut bench = Bench::new();
     bench.create(&bridge("prod"));
     bench.cluster.advance(Duration::from_secs(2));
-    scenarios::befall(&mut bench, hypershift::NODES, &json!(hypershift::NO_NODES));
+    scenarios::annotate(&mut bench, hypershift::NODES, &json!(hypershift::NO_NODES));
     bench.settle();
     assert_eq!(bench.phase("prod"), "Ready");
     assert_eq!(bench.bridge("prod")["status"]["ingressEndpoint"], json!(null));
-    scenarios::befall(&mut bench, hypershift::NODES, &json!(null));
+    scenarios::annotate(&mut bench, hypershift::NODES, &json!(null));
     bench.settle();
     assert_eq!(bench.bridge("prod")["status"]["ingressEndpoint"], "*.apps.prod.clusters.example.com");
 }

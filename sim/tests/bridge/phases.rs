@@ -34,8 +34,8 @@ pub(super) fn is_edge((before, after): &(String, String)) -> bool {
 type Flow = (&'static str, fn() -> Bench);
 
 const FLOWS: &[Flow] = &[
-    ("pending_fails_and_is_mended", pending_fails_and_is_mended),
-    ("provisioning_fails_and_is_mended", provisioning_fails_and_is_mended),
+    ("pending_fails_and_is_fixed", pending_fails_and_is_fixed),
+    ("provisioning_fails_and_is_fixed", provisioning_fails_and_is_fixed),
     ("provisioning_loses_its_dpucluster", provisioning_loses_its_dpucluster),
     ("provisioning_takes_too_long_and_goes_on", provisioning_takes_too_long_and_goes_on),
     ("ready_fails_and_recovers", ready_fails_and_recovers),
@@ -66,7 +66,7 @@ fn comes_to(bench: &mut Bench, phase: &str, within: Duration) {
 
 const SOON: Duration = Duration::from_mins(1);
 
-fn pending_fails_and_is_mended() -> Bench {
+fn pending_fails_and_is_fixed() -> Bench {
     let mut bench = Bench::new();
     bench.delete("Secret", NAMESPACE, "pull");
     bench.create(&bridge("prod"));
@@ -79,7 +79,7 @@ fn pending_fails_and_is_mended() -> Bench {
 }
 
 /// HyperShift can't continue with the image.
-fn provisioning_fails_and_is_mended() -> Bench {
+fn provisioning_fails_and_is_fixed() -> Bench {
     let mut bench = when::blocked();
     assert_eq!(bench.phase("prod"), "Failed");
     bench.change("prod", &json!({ "ocpReleaseImage": RELEASE }));

@@ -13,7 +13,7 @@ use super::scenarios::{unserved, with, with_spec};
 type Case = (&'static str, fn() -> Bench);
 
 /// Prerequisites that may still appear: the bridge is Pending.
-const AWAITED: &[Case] = &[
+const PENDING: &[Case] = &[
     ("the pull secret is missing", pull_secret_missing),
     ("the SSH keys are missing", ssh_secret_missing),
     ("the StorageClass is missing", storage_class_missing),
@@ -30,7 +30,7 @@ const AWAITED: &[Case] = &[
 ];
 
 /// Problems that a user has to fix: the bridge is Failed.
-const TO_BE_MENDED: &[Case] = &[
+const INVALID: &[Case] = &[
     ("the SSH key is none", malformed_ssh_key),
     ("the pull secret is no docker config", malformed_pull_secret),
     ("the Secret of SSH keys lacks its key", ssh_key_missing),
@@ -51,12 +51,10 @@ const TO_BE_MENDED: &[Case] = &[
 ];
 
 #[test]
-fn every_prerequisite_is_told() {
+fn every_unmet_prerequisite_is_reported() {
     let (mut table, mut wrong) = (String::new(), Vec::new());
-    let groups = [
-        (AWAITED, "Pending", "False/WaitingForPrerequisites"),
-        (TO_BE_MENDED, "Failed", "False/InvalidInput"),
-    ];
+    let groups =
+        [(PENDING, "Pending", "False/WaitingForPrerequisites"), (INVALID, "Failed", "False/InvalidInput")];
     for (cases, phase, reason) in groups {
         for (case, run) in cases {
             let mut bench = run();

@@ -394,9 +394,9 @@ fn reasons() -> Vec<&'static str> {
 
 #[test]
 fn no_reason_is_left_out() {
-    let told = TABLE.iter().filter_map(|line| line.reason.split_once('/')).map(|(_, reason)| reason);
-    let told: BTreeSet<&str> = told.chain(HYPERSHIFTS.iter().copied()).collect();
-    let missing: Vec<&str> = reasons().into_iter().filter(|reason| !told.contains(reason)).collect();
+    let covered = TABLE.iter().filter_map(|line| line.reason.split_once('/')).map(|(_, reason)| reason);
+    let covered: BTreeSet<&str> = covered.chain(HYPERSHIFTS.iter().copied()).collect();
+    let missing: Vec<&str> = reasons().into_iter().filter(|reason| !covered.contains(reason)).collect();
     assert!(reasons().len() > 30 && missing.is_empty(), "{missing:?}");
 }
 

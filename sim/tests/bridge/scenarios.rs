@@ -257,11 +257,11 @@ pub(super) fn ailing(how: &str) -> Bench {
 }
 
 pub(super) fn ail(bench: &mut Bench, how: &Value) {
-    befall(bench, hypershift::AILS, how);
+    annotate(bench, hypershift::AILS, how);
 }
 
 /// Sets an annotation on the HostedCluster, which controls the model's behaviour.
-pub(super) fn befall(bench: &mut Bench, what: &str, how: &Value) {
+pub(super) fn annotate(bench: &mut Bench, what: &str, how: &Value) {
     let annotations = json!({ "metadata": { "annotations": { what: how } } });
     bench.merge("HostedCluster", NAMESPACE, "prod", &annotations);
 }
@@ -269,7 +269,7 @@ pub(super) fn befall(bench: &mut Bench, what: &str, how: &Value) {
 /// An upgrade that waits for the nodes.
 pub(super) fn upgrade_under_way() -> Bench {
     after(|bench| {
-        befall(bench, hypershift::NODES, &json!(hypershift::NO_NODES));
+        annotate(bench, hypershift::NODES, &json!(hypershift::NO_NODES));
         bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
     })
 }
@@ -289,7 +289,7 @@ pub(super) fn pause(bench: &mut Bench, until: &Value) {
 
 /// HyperShift can no longer reach the registry of its releases.
 pub(super) fn releases_unreachable() -> Bench {
-    after(|bench| befall(bench, hypershift::RELEASES, &json!(hypershift::UNREACHABLE)))
+    after(|bench| annotate(bench, hypershift::RELEASES, &json!(hypershift::UNREACHABLE)))
 }
 
 /// The registry has an image with which HyperShift can't continue.

@@ -200,14 +200,18 @@ fn who_meets_no_such_kind_waits_from_half_a_minute_to_five() {
 
 /// A `Retry-After` of the server has priority over the table.
 #[test]
-fn who_is_told_to_wait_waits_as_long_as_that() {
-    let wish = Duration::from_secs(100);
-    let busy = Failure { retry_after: Some(wish), ..Failure::new(Class::Throttled, "too many requests") };
+fn retry_after_determines_the_delay() {
+    let retry_after = Duration::from_secs(100);
+    let busy =
+        Failure { retry_after: Some(retry_after), ..Failure::new(Class::Throttled, "too many requests") };
     let is_heeded = |mut bench: Bench| {
         bench.transitions();
         bench.passes.clear();
         let pauses = pauses(&mut bench);
-        assert!(pauses.len() > 10 && pauses.iter().all(|pause| *pause == (wish, wish)), "{pauses:?}");
+        assert!(
+            pauses.len() > 10 && pauses.iter().all(|pause| *pause == (retry_after, retry_after)),
+            "{pauses:?}"
+        );
     };
     let mut bench = unanswered(busy.clone());
     bench.cluster.advance(Duration::from_secs(10));

@@ -194,16 +194,16 @@ impl Bench {
     /// Returns the writes of the controller since the last call of [`Bench::story`], without Events.
     pub(crate) fn writes(&mut self) -> Vec<String> {
         let carried = self.cluster.carried().filter(|(_, carried)| carried.action.is_write());
-        let told = carried.filter_map(|(_, carried)| {
+        let lines = carried.filter_map(|(_, carried)| {
             let target = carried.action.target().filter(|target| target.kind.kind != "Event")?;
             Some(format!("{} {target}", carried.action.name()))
         });
-        told.collect()
+        lines.collect()
     }
 
     /// Returns the requests of the controller and the changes of services since the last call.
     pub(crate) fn story(&mut self) -> String {
-        let mut told = String::new();
+        let mut text = String::new();
         for entry in std::mem::take(&mut self.cluster.journal) {
             let line = match entry.what {
                 What::Carried(carried) => {
@@ -229,9 +229,9 @@ impl Bench {
                 What::Started { .. } => "the controller starts".to_owned(),
             };
             let at = entry.at.as_millis();
-            writeln!(told, "{:>3}.{:03}  {line}", at / 1000, at % 1000).expect("a string takes it");
+            writeln!(text, "{:>3}.{:03}  {line}", at / 1000, at % 1000).expect("a string takes it");
         }
-        told
+        text
     }
 
     /// Returns the Application of this name; null if it does not exist.
@@ -259,14 +259,14 @@ fn difference(change: &Change) -> Option<String> {
         let is_argo = change.object.namespace.as_deref() == Some(ARGO_NAMESPACE);
         let is_process = matches!(change.by, Author::Process(_));
         let marked = |object: Option<&Value>| object.is_some_and(is_deleting);
-        let told = match &change.new {
+        let line = match &change.new {
             None => format!("{} is gone", change.object),
             Some(new) if is_deleting(new) && !marked(change.old.as_deref()) => {
                 format!("{} is being deleted", change.object)
             }
             Some(_) => return None,
         };
-        return (is_argo && is_process).then_some(told);
+        return (is_argo && is_process).then_some(line);
     }
     let Some(new) = &change.new else { return Some(format!("{name} is gone")) };
     let (old, new) = (change.old.as_deref().map(facts).unwrap_or_default(), facts(new));

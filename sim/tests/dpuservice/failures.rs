@@ -140,7 +140,7 @@ fn a_restart_reads_kubeconfigs_and_writes_nothing() {
 
 /// Here each object waits for the other: neither may shorten the backoff of a refused request.
 #[test]
-fn what_can_not_be_removed_is_told_and_tried_at_growing_distances() {
+fn a_failing_removal_is_reported_and_retried_with_backoff() {
     let mut bench = two();
     bench.cluster.interfere(|_, action| match action {
         Action::Delete { target, .. } if target.kind.kind == "Secret" => {
@@ -153,8 +153,8 @@ fn what_can_not_be_removed_is_told_and_tried_at_growing_distances() {
     bench.cluster.advance(Duration::from_hours(2));
     let requests = bench.cluster.carried().count();
     assert!(requests < 600, "{requests} requests in two hours");
-    let (told, message) = bench.condition("hbn", "Ready");
-    assert_eq!(told, "False/Error", "{message}");
+    let (ready, message) = bench.condition("hbn", "Ready");
+    assert_eq!(ready, "False/Error", "{message}");
     assert!(message.contains("dpu-01-argocd") || message.contains("dpu-02-argocd"), "{message}");
     bench.cluster.interfere(|_, _| FaultVerdict::Served);
     bench.cluster.advance(Duration::from_mins(10));

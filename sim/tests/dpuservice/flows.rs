@@ -41,7 +41,7 @@ fn a_service_comes_to_every_cluster_and_goes_again() {
 }
 
 #[test]
-fn a_status_tells_what_argo_cd_says_of_each_cluster() {
+fn the_status_shows_the_argo_cd_state_of_each_cluster() {
     let mut bench = Bench::serving(&["dpu-cluster-01"]);
     let mut status = bench.service("hbn")["status"].clone();
     status["conditions"] = json!(null);
@@ -206,7 +206,7 @@ fn what_stays_broken_costs_no_writes() {
 }
 
 #[test]
-fn what_argo_cd_says_of_others_wakes_nobody() {
+fn argo_cd_status_of_other_applications_triggers_no_reconcile() {
     let mut bench = Bench::serving(&["dpu-cluster-01"]);
     let metadata = json!({ "namespace": ARGO_NAMESPACE, "name": "theirs" });
     let mut theirs = bench.application("hbn-01");
@@ -227,7 +227,7 @@ fn what_argo_cd_says_of_others_wakes_nobody() {
 }
 
 #[test]
-fn a_change_is_one_write_for_each_cluster_and_tells_when_it_has_arrived() {
+fn a_change_is_one_write_per_cluster_and_its_completion_is_reported() {
     let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
     let change = json!({ "spec": { "source": { "version": "v1.2.0" }, "values": { "a": null } } });
     bench.cluster.merge("DPUService", "default", "hbn", &change);
@@ -312,7 +312,7 @@ fn what_is_shared_stays_until_the_last_service_goes() {
 }
 
 #[test]
-fn what_goes_with_the_last_service_is_made_anew_for_the_next() {
+fn objects_deleted_with_the_last_service_are_recreated_for_the_next() {
     let mut bench = Bench::serving(&["dpu-cluster-01"]);
     bench.cluster.delete("DPUService", "default", "hbn");
     // While Applications, the project and Secrets are removed, one after the other.
@@ -443,7 +443,7 @@ fn what_others_delete_comes_back() {
 }
 
 #[test]
-fn an_application_without_a_name_gets_one_when_somebody_elses_goes() {
+fn an_application_without_a_name_gets_one_when_a_foreign_application_is_deleted() {
     let mut bench = Bench::new();
     bench.join("dpu-cluster-01");
     bench.cluster.create(&service("hbn"));
@@ -504,7 +504,7 @@ fn objects_of_others_are_left_alone() {
 }
 
 #[test]
-fn a_project_of_somebody_else_is_told_and_left_alone() {
+fn a_foreign_project_is_reported_and_not_changed() {
     let mut bench = Bench::new();
     bench.join("dpu-cluster-01");
     let foreign = json!({
@@ -564,7 +564,7 @@ fn applications_of_a_cluster_that_is_gone_and_unreachable_are_given_up() {
 
 /// Argo CD needs access until everything is removed.
 #[test]
-fn a_kubeconfig_that_is_mended_during_the_removal_is_handed_on() {
+fn a_kubeconfig_fixed_during_the_removal_is_copied_to_argo_cd() {
     let mut bench = Bench::serving(&["dpu-cluster-01"]);
     bench.rotate("dpu-cluster-01", &Access::by_token(&server("dpu-cluster-01"), "another"));
     let broken = json!({ "data": { "super-admin.conf": "bm9uZQ==" } });
@@ -590,7 +590,7 @@ fn what_is_left_of_a_service_that_was_forced_out_is_swept_away() {
 }
 
 #[test]
-fn without_argo_cd_it_is_told_and_taken_up_when_it_comes() {
+fn a_missing_argo_cd_is_reported_and_used_once_it_is_installed() {
     let mut bench = Bench::new();
     bench.join("dpu-cluster-01");
     bench.settle();

@@ -94,16 +94,16 @@ fn whatever_went_wrong_every_cluster_is_deployed_two_minutes_after_all_is_back()
         }
         bench.cluster.advance(RECOVERY);
 
-        let told = format!("seed {seed}:\n{}", bench.conditions("hbn"));
-        assert_eq!(bench.ready("hbn"), "True/Success", "{told}");
-        assert_eq!(bench.service("hbn")["status"]["rollout"]["clusters"], "4/4", "{told}");
+        let details = format!("seed {seed}:\n{}", bench.conditions("hbn"));
+        assert_eq!(bench.ready("hbn"), "True/Success", "{details}");
+        assert_eq!(bench.service("hbn")["status"]["rollout"]["clusters"], "4/4", "{details}");
         for cluster in CLUSTERS {
             let application = bench.application(&format!("hbn-{}", &cluster["dpu-".len()..]));
-            assert_eq!(application["status"]["sync"]["status"], "Synced", "{told}");
-            assert_eq!(application["status"]["operationState"]["phase"], "Succeeded", "{told}");
+            assert_eq!(application["status"]["sync"]["status"], "Synced", "{details}");
+            assert_eq!(application["status"]["operationState"]["phase"], "Succeeded", "{details}");
             assert_eq!(
                 application["status"]["sync"]["comparedTo"]["source"]["targetRevision"], version,
-                "{told}"
+                "{details}"
             );
         }
     }

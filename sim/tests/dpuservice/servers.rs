@@ -14,8 +14,8 @@ use super::bench::{Bench, DPF, TOKEN, dpu_cluster, kubeconfig, operator, server,
 use super::user::User as _;
 
 /// Returns each cluster that Argo CD knows, with its server.
-fn told(bench: &mut Bench) -> Vec<(String, String)> {
-    let mut told: Vec<(String, String)> = bench
+fn registered(bench: &mut Bench) -> Vec<(String, String)> {
+    let mut registered: Vec<(String, String)> = bench
         .cluster
         .list("Secret", ARGO_NAMESPACE)
         .iter()
@@ -27,8 +27,8 @@ fn told(bench: &mut Bench) -> Vec<(String, String)> {
             (cluster.rsplit('/').next().unwrap_or("?").to_owned(), server)
         })
         .collect();
-    told.sort();
-    told
+    registered.sort();
+    registered
 }
 
 fn expected(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -60,15 +60,15 @@ fn of_two_that_come_with_one_server_the_older_gets_it() {
     }
     bench.cluster.create(&service("hbn"));
     bench.settle();
-    assert_eq!(told(&mut bench), expected(&[("z-old-01", "one")]));
+    assert_eq!(registered(&mut bench), expected(&[("z-old-01", "one")]));
     assert_eq!(bench.in_argo("Application"), ["hbn-01"]);
     insta::assert_snapshot!("conditions_with_a_server_that_is_taken", bench.conditions("hbn"));
     restart(&mut bench);
-    assert_eq!(told(&mut bench), expected(&[("z-old-01", "one")]));
+    assert_eq!(registered(&mut bench), expected(&[("z-old-01", "one")]));
 
     bench.cluster.delete("DPUCluster", DPF, "z-old-01");
     bench.settle();
-    assert_eq!(told(&mut bench), expected(&[("a-young-02", "one")]));
+    assert_eq!(registered(&mut bench), expected(&[("a-young-02", "one")]));
     assert_eq!(bench.in_argo("Application"), ["hbn-02"]);
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
@@ -87,7 +87,7 @@ impl FaultModel for SlowReader {
 
 /// There are two leaders for a while. The slower one sees the Secret of the other before it creates its own.
 #[test]
-fn two_leaders_tell_argo_cd_of_a_cluster_once() {
+fn two_leaders_register_a_cluster_once() {
     let mut bench = Bench::new();
     bench.join("dpu-01");
     let slow = bench.cluster.processes();
@@ -96,7 +96,7 @@ fn two_leaders_tell_argo_cd_of_a_cluster_once() {
     bench.cluster.weather = Box::new(SlowReader(slow));
     bench.cluster.create(&service("hbn"));
     bench.settle();
-    assert_eq!(told(&mut bench), expected(&[("dpu-01", "dpu-01")]));
+    assert_eq!(registered(&mut bench), expected(&[("dpu-01", "dpu-01")]));
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
@@ -106,7 +106,7 @@ fn who_has_a_server_keeps_it() {
     move_to(&mut bench, "dpu-01", "dpu-02");
     bench.settle();
     // Releases on the older cluster are not moved.
-    assert_eq!(told(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
+    assert_eq!(registered(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
     let (secrets, message) = bench.condition("hbn", "ClusterSecretsReconciled");
     assert_eq!(secrets, "False/Error", "{message}");
     assert!(
@@ -116,10 +116,10 @@ fn who_has_a_server_keeps_it() {
 
     // Neither a restart nor the deletion of the Secret changes that.
     restart(&mut bench);
-    assert_eq!(told(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
+    assert_eq!(registered(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
     bench.cluster.delete("Secret", ARGO_NAMESPACE, "dpu-02-argocd");
     bench.settle();
-    assert_eq!(told(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
+    assert_eq!(registered(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
 
     move_to(&mut bench, "dpu-01", "dpu-01");
     bench.settle();
@@ -134,11 +134,11 @@ fn what_one_has_is_not_free_while_it_waits() {
     bench.settle();
     join_at(&mut bench, "dpu-03", "dpu-01");
     bench.settle();
-    assert_eq!(told(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
+    assert_eq!(registered(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
     move_to(&mut bench, "dpu-02", "elsewhere");
     bench.settle();
     let all = [("dpu-01", "dpu-02"), ("dpu-02", "elsewhere"), ("dpu-03", "dpu-01")];
-    assert_eq!(told(&mut bench), expected(&all));
+    assert_eq!(registered(&mut bench), expected(&all));
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
@@ -153,7 +153,7 @@ fn clusters_may_change_places() {
         }
         bench.settle();
         let all: Vec<(&str, &str)> = clusters.into_iter().zip(places).collect();
-        assert_eq!(told(&mut bench), expected(&all));
+        assert_eq!(registered(&mut bench), expected(&all));
         for (number, place) in places.into_iter().enumerate() {
             let application = bench.application(&format!("hbn-{:02}", number + 1));
             assert_eq!(application["spec"]["destination"]["server"], server(place));
@@ -172,7 +172,7 @@ fn of_those_that_wait_for_a_server_one_gets_it() {
     bench.cluster.create(&service("hbn"));
     bench.settle();
     for holder in ["dpu-04", "dpu-03", "dpu-02"] {
-        assert_eq!(told(&mut bench), expected(&[(holder, "one")]));
+        assert_eq!(registered(&mut bench), expected(&[(holder, "one")]));
         let (_, message) = bench.condition("hbn", "ClusterSecretsReconciled");
         assert!(
             message.contains(&format!("DPUCluster dpf-operator-system/{holder} has the same")),
@@ -182,7 +182,7 @@ fn of_those_that_wait_for_a_server_one_gets_it() {
         bench.cluster.delete("DPUCluster", DPF, holder);
         bench.settle();
     }
-    assert_eq!(told(&mut bench), expected(&[("dpu-01", "one")]));
+    assert_eq!(registered(&mut bench), expected(&[("dpu-01", "one")]));
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
@@ -197,12 +197,12 @@ fn who_waits_for_a_server_does_so_for_the_next_service_too() {
     assert_eq!(bench.in_argo("Application"), ["hbn-01"]);
     move_to(&mut bench, "dpu-01", "dpu-01");
     bench.settle();
-    assert_eq!(told(&mut bench), Vec::new());
+    assert_eq!(registered(&mut bench), Vec::new());
     move_to(&mut bench, "dpu-01", "dpu-02");
     bench.settle();
     bench.cluster.create(&service("firefly"));
     bench.settle();
-    assert_eq!(told(&mut bench).len(), 1, "{:?}", told(&mut bench));
+    assert_eq!(registered(&mut bench).len(), 1, "{:?}", registered(&mut bench));
     assert_eq!(bench.in_argo("Application").len(), 1);
 }
 
@@ -224,9 +224,9 @@ fn two_that_move_to_one_server_do_not_both_get_it() {
             move_to(&mut bench, cluster, "three");
         }
         bench.settle();
-        let told = told(&mut bench);
-        let three = told.iter().filter(|(_, at)| *at == server("three")).count();
-        assert_eq!((three, told.len()), (1, 2), "{told:?}");
+        let registered = registered(&mut bench);
+        let three = registered.iter().filter(|(_, at)| *at == server("three")).count();
+        assert_eq!((three, registered.len()), (1, 2), "{registered:?}");
     }
 }
 

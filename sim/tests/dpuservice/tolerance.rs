@@ -216,7 +216,7 @@ fn what_can_not_be_deployed_can_be_removed() {
 
 /// A status does not report success while a write is missing.
 #[test]
-fn what_could_not_be_written_yet_is_told() {
+fn a_missing_write_is_reported() {
     let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
     bench.cluster.interfere(|_, action| {
         let is_second = action.target().is_some_and(|target| target.name == "hbn-02");
@@ -263,28 +263,28 @@ fn no_answer_but_success_passes_for_a_write() {
         bench.cluster.merge("DPUService", "default", "hbn", &change);
         bench.cluster.advance(Duration::from_secs(20));
         let service = bench.service("hbn");
-        let is_told = service["status"]["observedGeneration"] == service["metadata"]["generation"];
+        let is_current = service["status"]["observedGeneration"] == service["metadata"]["generation"];
         let (reconciled, message) = bench.condition("hbn", "ApplicationsReconciled");
-        assert!(!is_told || reconciled.starts_with("False/"), "{class}: {reconciled}: {message}");
+        assert!(!is_current || reconciled.starts_with("False/"), "{class}: {reconciled}: {message}");
     }
 }
 
 #[test]
-fn no_secret_is_told() {
+fn no_secret_value_is_exposed() {
     let mut bench = ten_clusters();
     bench.cluster.create(&service("hbn"));
     bench.settle();
     bench.cluster.delete("DPUService", "default", "hbn");
     bench.settle();
     bench.story();
-    let mut told = bench.events() + &bench.service("hbn").to_string();
-    write!(told, "{:?}", bench.notes).expect("a string takes it");
+    let mut output = bench.events() + &bench.service("hbn").to_string();
+    write!(output, "{:?}", bench.notes).expect("a string takes it");
     for object in bench.cluster.list("Application", ARGO_NAMESPACE) {
-        told.push_str(&object.to_string());
+        output.push_str(&object.to_string());
     }
     let encoded = STANDARD.encode(TOKEN);
     for secret in [TOKEN, encoded.trim_end_matches('=')] {
-        assert!(!told.contains(secret), "{secret}");
+        assert!(!output.contains(secret), "{secret}");
     }
-    assert!(told.len() > 1000);
+    assert!(output.len() > 1000);
 }

@@ -87,13 +87,13 @@ fn each_write_of_a_status_counts_up_the_generation() {
 }
 
 #[test]
-fn without_a_policy_nothing_is_synced_until_somebody_does() {
+fn without_a_policy_nothing_is_synced_until_a_user_syncs() {
     let mut bench = deployed();
     bench.delete("Application", APPLICATION);
     bench.settle();
-    let mut by_hand = application(APPLICATION, "dpus");
-    by_hand["spec"]["syncPolicy"] = json!({ "syncOptions": ["CreateNamespace=true"] });
-    bench.create(&by_hand);
+    let mut manual = application(APPLICATION, "dpus");
+    manual["spec"]["syncPolicy"] = json!({ "syncOptions": ["CreateNamespace=true"] });
+    bench.create(&manual);
     bench.settle();
     assert_eq!(state(&mut bench), "OutOfSync Missing -");
     assert_eq!(bench.get("ConfigMap", RELEASE), Value::Null);
@@ -105,7 +105,7 @@ fn without_a_policy_nothing_is_synced_until_somebody_does() {
 }
 
 #[test]
-fn what_is_written_wrongly_is_told_until_it_is_mended() {
+fn an_invalid_application_is_reported_until_it_is_fixed() {
     let with = |path: &str, value: &str| {
         let mut patch = json!(value);
         for field in path.rsplit('.') {
@@ -145,8 +145,8 @@ fn what_is_written_wrongly_is_told_until_it_is_mended() {
         bench.settle();
         assert_eq!(state(&mut bench), "Unknown Unknown Succeeded", "{message}");
         assert_eq!(conditions(&mut bench), [message]);
-        let mended = json!({ "spec": { "destination": { "name": null } } });
-        merge(&mut bench, &mended);
+        let fixed = json!({ "spec": { "destination": { "name": null } } });
+        merge(&mut bench, &fixed);
         merge(&mut bench, &json!({ "spec": before }));
         bench.settle();
         assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
@@ -304,13 +304,15 @@ fn rotated_credentials_keep_argo_out_until_its_secret_has_them() {
     assert_eq!((state(&mut bench).as_str(), conditions(&mut bench).len()), ("Synced Healthy Succeeded", 0));
     bench.settle();
     assert_eq!(state(&mut bench), "Unknown Healthy Succeeded");
-    let told = conditions(&mut bench);
+    let reported = conditions(&mut bench);
     let refused = "the server has asked for the client to provide credentials";
     assert!(
-        told.iter().all(|told| told.starts_with("ComparisonError: ") && told.ends_with(refused)),
-        "{told:?}"
+        reported
+            .iter()
+            .all(|reported| reported.starts_with("ComparisonError: ") && reported.ends_with(refused)),
+        "{reported:?}"
     );
-    assert_eq!(told.len(), 2);
+    assert_eq!(reported.len(), 2);
     let data = cluster_secret("dpus", &rotated)["data"].clone();
     bench.merge("Secret", "dpf-argo-cd-system/dpus-argocd", &json!({ "data": data }));
     bench.settle();
@@ -352,8 +354,9 @@ fn a_new_version_is_rolled_out_and_remembered() {
     insta::assert_snapshot!("argo_upgrades", bench.transitions());
     let status = status(&mut bench);
     let history = status["history"].as_array().expect("a history");
-    let told: Vec<_> = history.iter().map(|entry| (entry["id"].clone(), entry["revision"].clone())).collect();
-    assert_eq!(json!(told), json!([[0, "1.0.0"], [1, "1.1.0"], [2, "1.2.0"]]));
+    let reported: Vec<_> =
+        history.iter().map(|entry| (entry["id"].clone(), entry["revision"].clone())).collect();
+    assert_eq!(json!(reported), json!([[0, "1.0.0"], [1, "1.1.0"], [2, "1.2.0"]]));
     assert_eq!(status["sync"]["comparedTo"]["source"]["helm"]["valuesObject"], json!({ "version": "1.2.0" }));
     assert_eq!(bench.get("ConfigMap", RELEASE)["data"]["values"], "{\"version\":\"1.2.0\"}");
 }
@@ -424,8 +427,8 @@ fn a_chart_that_no_repository_has_is_no_success() {
     merge(&mut bench, &json!({ "spec": { "source": { "chart": "nginx" } } }));
     bench.settle();
     assert_eq!(state(&mut bench), "Unknown Healthy Succeeded");
-    let told = conditions(&mut bench).join("");
-    assert!(told.contains("chart \"nginx\" version \"1.0.0\" not found in"), "{told}");
+    let reported = conditions(&mut bench).join("");
+    assert!(reported.contains("chart \"nginx\" version \"1.0.0\" not found in"), "{reported}");
 }
 
 #[test]

@@ -176,7 +176,7 @@ impl Bench {
 
     /// Returns the changes since the last call, one line for each.
     pub(crate) fn transitions(&mut self) -> String {
-        let mut told = String::new();
+        let mut text = String::new();
         for entry in std::mem::take(&mut self.cluster.journal) {
             let What::Changed(change) = entry.what else { continue };
             let author = match change.by {
@@ -189,10 +189,10 @@ impl Bench {
             let at = entry.at.as_millis();
             let (seconds, millis) = (at / 1000, at % 1000);
             let name = &change.object.name;
-            writeln!(told, "{seconds:>3}.{millis:03}  {author:<10}  {kind} {name}: {what}")
+            writeln!(text, "{seconds:>3}.{millis:03}  {author:<10}  {kind} {name}: {what}")
                 .expect("a string takes it");
         }
-        told
+        text
     }
 }
 
@@ -231,7 +231,7 @@ fn difference(change: &Change) -> Option<String> {
 
 fn facts(object: &Value) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
-    let mut tell = |fact: &str, value: &Value| {
+    let mut add = |fact: &str, value: &Value| {
         let shown = match value {
             Value::Null => return,
             Value::String(text) => text.clone(),
@@ -246,7 +246,7 @@ fn facts(object: &Value) -> BTreeMap<String, String> {
             (Some(status), Some(reason)) => format!("{status}/{reason}"),
             _ => condition["message"].as_str().unwrap_or("?").to_owned(),
         };
-        tell(condition["type"].as_str().unwrap_or("?"), &json!(shown));
+        add(condition["type"].as_str().unwrap_or("?"), &json!(shown));
     }
     for version in ["controlPlaneVersion", "version"] {
         let history = status[version]["history"].as_array().into_iter().flatten();
@@ -255,34 +255,31 @@ fn facts(object: &Value) -> BTreeMap<String, String> {
         });
         let history: Vec<String> = history.collect();
         if !history.is_empty() {
-            tell(version, &json!(history.join(" < ")));
+            add(version, &json!(history.join(" < ")));
         }
     }
     let endpoint = &status["controlPlaneEndpoint"];
     if endpoint.is_object() {
-        tell(
-            "endpoint",
-            &json!(format!("{}:{}", endpoint["host"].as_str().unwrap_or("?"), endpoint["port"])),
-        );
+        add("endpoint", &json!(format!("{}:{}", endpoint["host"].as_str().unwrap_or("?"), endpoint["port"])));
     }
-    tell("sync", &status["sync"]["status"]);
-    tell("health", &status["health"]["status"]);
-    tell("operation", &status["operationState"]["phase"]);
-    tell("chart", &object["data"]["version"]);
-    tell("fares", &object["data"]["health"]);
-    tell("kubeconfig", &status["kubeconfig"]["name"]);
-    tell("phase", &status["phase"]);
-    tell("ingress", &status["loadBalancer"]["ingress"][0]["ip"]);
-    tell("spec.kubeconfig", &spec["kubeconfig"]);
-    tell("infraID", &spec["infraID"]);
-    tell("type", &spec["type"]);
-    tell("finalizers", &object["metadata"]["finalizers"]);
-    tell("pool", &json!(annotation(object, metallb::POOL_ANNOTATION)));
+    add("sync", &status["sync"]["status"]);
+    add("health", &status["health"]["status"]);
+    add("operation", &status["operationState"]["phase"]);
+    add("chart", &object["data"]["version"]);
+    add("fares", &object["data"]["health"]);
+    add("kubeconfig", &status["kubeconfig"]["name"]);
+    add("phase", &status["phase"]);
+    add("ingress", &status["loadBalancer"]["ingress"][0]["ip"]);
+    add("spec.kubeconfig", &spec["kubeconfig"]);
+    add("infraID", &spec["infraID"]);
+    add("type", &spec["type"]);
+    add("finalizers", &object["metadata"]["finalizers"]);
+    add("pool", &json!(annotation(object, metallb::POOL_ANNOTATION)));
     for owner in object["metadata"]["ownerReferences"].as_array().into_iter().flatten() {
-        tell("owner", &owner["kind"]);
+        add("owner", &owner["kind"]);
     }
     if is_deleting(object) {
-        tell("deleting", &json!(""));
+        add("deleting", &json!(""));
     }
     facts
 }

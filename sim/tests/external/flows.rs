@@ -103,7 +103,7 @@ fn a_node_pool_waits_for_its_cluster() {
         let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
         conditions.find(|condition| condition["type"] == name).map(|found| found["message"].clone())
     };
-    befalls(&mut bench, hypershift::NODES, &json!(hypershift::NO_NODES));
+    annotate(&mut bench, hypershift::NODES, &json!(hypershift::NO_NODES));
     bench.transitions();
     for kind in ["HostedCluster", "NodePool"] {
         bench.merge(kind, "prod", &image("4.19.1"));
@@ -120,7 +120,7 @@ fn a_node_pool_waits_for_its_cluster() {
     let latest = "the latest version supported is: \"4.19.0\". Attempting to use: \"4.20.1\"";
     assert_eq!(message(&pool, "ValidReleaseImage"), Some(json!(latest)));
     bench.merge("HostedCluster", "prod", &image("4.20.1"));
-    befalls(&mut bench, hypershift::NODES, &Value::Null);
+    annotate(&mut bench, hypershift::NODES, &Value::Null);
     bench.settle();
     let pool = bench.get("NodePool", "prod");
     for name in ["SupportedVersionSkew", "ValidReleaseImage", "ValidGeneratedPayload"] {
@@ -148,7 +148,7 @@ fn a_bad_image_blocks() {
 }
 
 /// Controls the control plane's behaviour through annotations of its HostedCluster.
-fn befalls(bench: &mut Bench, what: &str, value: &Value) {
+fn annotate(bench: &mut Bench, what: &str, value: &Value) {
     bench.merge("HostedCluster", "prod", &json!({ "metadata": { "annotations": { what: value } } }));
 }
 
@@ -156,14 +156,14 @@ fn befalls(bench: &mut Bench, what: &str, value: &Value) {
 fn a_control_plane_ails_and_recovers() {
     let mut bench = available();
     bench.transitions();
-    befalls(&mut bench, hypershift::AILS, &json!(hypershift::DEGRADED));
+    annotate(&mut bench, hypershift::AILS, &json!(hypershift::DEGRADED));
     bench.settle();
     let cluster = bench.get("HostedCluster", "prod");
     assert_eq!(condition(&cluster, "Degraded"), "True/UnavailableReplicas");
     assert_eq!(condition(&cluster, "Available"), "True/AsExpected");
-    befalls(&mut bench, hypershift::AILS, &json!(hypershift::FLAPPING));
+    annotate(&mut bench, hypershift::AILS, &json!(hypershift::FLAPPING));
     bench.advance(Duration::from_secs(6));
-    befalls(&mut bench, hypershift::AILS, &Value::Null);
+    annotate(&mut bench, hypershift::AILS, &Value::Null);
     bench.settle();
     let cluster = bench.get("HostedCluster", "prod");
     assert_eq!(condition(&cluster, "Degraded"), "False/AsExpected");
@@ -174,12 +174,12 @@ fn a_control_plane_ails_and_recovers() {
 #[test]
 fn a_teardown_is_stuck_until_it_is_not() {
     let mut bench = available();
-    befalls(&mut bench, hypershift::STUCK, &json!("true"));
+    annotate(&mut bench, hypershift::STUCK, &json!("true"));
     bench.delete("HostedCluster", "prod");
     bench.advance(Duration::from_hours(1));
     assert!(bench.get("NodePool", "prod").is_null());
     assert!(!bench.get("HostedCluster", "prod").is_null());
-    befalls(&mut bench, hypershift::STUCK, &Value::Null);
+    annotate(&mut bench, hypershift::STUCK, &Value::Null);
     bench.settle();
     assert!(bench.get("HostedCluster", "prod").is_null());
 }
@@ -213,7 +213,7 @@ fn without_routes_the_configuration_is_invalid() {
 }
 
 #[test]
-fn a_lost_load_balancer_is_told_and_comes_back() {
+fn a_lost_load_balancer_is_reported_and_recovers() {
     let mut bench = available();
     bench.transitions();
     bench.delete("IPAddressPool", "vips");

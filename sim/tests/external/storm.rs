@@ -90,20 +90,20 @@ impl SystemUnderTest for Bridges {
         &["create"]
     }
 
-    fn prepare(&self, hand: &mut dyn Client) {
+    fn prepare(&self, client: &mut dyn Client) {
         for definition in external::definitions(&external::BRIDGE) {
             let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-            let (code, answer) = hand.send(Method::POST, path, "application/json", &definition);
+            let (code, answer) = client.send(Method::POST, path, "application/json", &definition);
             assert_eq!(code, 201, "{answer}");
         }
         let namespaces = Kind::known("", "v1", "Namespace", "namespaces", false);
         for name in [NAMESPACE, external::metallb::NAMESPACE] {
-            hand.create(&namespaces, &json!({ "metadata": { "name": name } }));
+            client.create(&namespaces, &json!({ "metadata": { "name": name } }));
         }
         let secrets = Kind::known("", "v1", "Secret", "secrets", true);
-        hand.create(&secrets, &secret("pull-secret", ".dockerconfigjson"));
-        hand.create(&secrets, &secret("ssh-key", "id_rsa.pub"));
-        hand.create(&external::metallb::pool_kind(), &pool("vips", "192.0.2.10/32", true));
+        client.create(&secrets, &secret("pull-secret", ".dockerconfigjson"));
+        client.create(&secrets, &secret("ssh-key", "id_rsa.pub"));
+        client.create(&external::metallb::pool_kind(), &pool("vips", "192.0.2.10/32", true));
     }
 
     fn acts(&self) -> &'static [Operation] {
@@ -111,8 +111,8 @@ impl SystemUnderTest for Bridges {
             name: "delete the cluster",
             actor: "user",
             weight: 1,
-            run: |hand, _| {
-                hand.delete(&ObjectRef::namespaced(&hosted_cluster_kind(), NAMESPACE, "prod"));
+            run: |client, _| {
+                client.delete(&ObjectRef::namespaced(&hosted_cluster_kind(), NAMESPACE, "prod"));
             },
         }]
     }

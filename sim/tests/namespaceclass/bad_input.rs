@@ -87,7 +87,7 @@ fn what_is_refused_is_not_listed_as_applied() {
 }
 
 #[test]
-fn a_mended_class_is_applied_and_an_entry_that_was_spoiled_is_not_lost() {
+fn a_fixed_class_is_applied_and_no_invalid_resource_is_lost() {
     let mut bench = Bench::new();
     bench.define("web", &[settings("kept", "1")]);
     bench.namespace("team", Some("web"));
@@ -198,16 +198,16 @@ fn problem(bench: &mut Bench, namespace: &str) -> Option<String> {
 #[test]
 fn a_label_that_names_no_class_is_said_on_the_namespace_for_as_long_as_it_does() {
     let mut bench = Bench::new();
-    let told = |class: &str| {
-        let told = "label namespaceclass.akuity.io/name: there is no NamespaceClass";
-        Some(format!("{told} {class}; create it, or correct the label"))
+    let expected = |class: &str| {
+        let text = "label namespaceclass.akuity.io/name: there is no NamespaceClass";
+        Some(format!("{text} {class}; create it, or correct the label"))
     };
     bench.namespace("team", Some("missing"));
     bench.settle();
-    assert_eq!(problem(&mut bench, "team"), told("missing"));
+    assert_eq!(problem(&mut bench, "team"), expected("missing"));
     bench.label("team", Some("wrong"));
     bench.settle();
-    assert_eq!(problem(&mut bench, "team"), told("wrong"));
+    assert_eq!(problem(&mut bench, "team"), expected("wrong"));
     // In the final state nothing is written, and a new leader sees the annotation.
     bench.cluster.start(program, true);
     bench.settle();
@@ -220,7 +220,7 @@ fn a_label_that_names_no_class_is_said_on_the_namespace_for_as_long_as_it_does()
     assert!(bench.ready("team").starts_with("True ResourcesApplied"));
     bench.remove("wrong");
     bench.settle();
-    assert_eq!((problem(&mut bench, "team"), bench.binding("team")), (told("wrong"), None));
+    assert_eq!((problem(&mut bench, "team"), bench.binding("team")), (expected("wrong"), None));
     bench.label("team", None);
     bench.settle();
     assert_eq!(problem(&mut bench, "team"), None);
@@ -320,7 +320,7 @@ fn what_users_have_to_correct_is_no_failure_of_the_operator() {
 }
 
 #[test]
-fn a_binding_that_is_refused_is_told_once_on_its_namespace() {
+fn a_refused_binding_is_reported_once_on_its_namespace() {
     let bindings = "/apis/namespaceclass.akuity.io/v1alpha1/namespaces/team/namespaceclassbindings";
     let mut bench = Bench::new();
     bench.define("web", &[settings("a", "1")]);
@@ -339,12 +339,16 @@ fn a_binding_that_is_refused_is_told_once_on_its_namespace() {
     bench.label("team", Some("web"));
     bench.cluster.advance(Duration::from_mins(30));
     let events = bench.get("/apis/events.k8s.io/v1/namespaces/team/events").expect("can be listed");
-    let told = events["items"].as_array().into_iter().flatten();
-    let told: Vec<&Value> = told.filter(|event| event["regarding"]["kind"] == "Namespace").collect();
-    assert_eq!(told.len(), 1, "{events:#}");
-    assert_eq!((&told[0]["reason"], &told[0]["type"]), (&json!("BindingRefused"), &json!("Warning")));
-    assert!(told[0]["series"].is_null(), "{events:#}");
-    let note = told[0]["note"].as_str().unwrap_or_default();
+    let on_namespace = events["items"].as_array().into_iter().flatten();
+    let on_namespace: Vec<&Value> =
+        on_namespace.filter(|event| event["regarding"]["kind"] == "Namespace").collect();
+    assert_eq!(on_namespace.len(), 1, "{events:#}");
+    assert_eq!(
+        (&on_namespace[0]["reason"], &on_namespace[0]["type"]),
+        (&json!("BindingRefused"), &json!("Warning"))
+    );
+    assert!(on_namespace[0]["series"].is_null(), "{events:#}");
+    let note = on_namespace[0]["note"].as_str().unwrap_or_default();
     assert!(
         note.contains("Only one reference") && note.contains("remove one that somebody else made"),
         "{note}"

@@ -124,23 +124,23 @@ fn a_jumping_wall_clock_changes_nothing() {
 }
 
 #[test]
-fn a_fight_over_a_field_backs_off_is_told_and_ends_when_the_other_gives_up() {
+fn a_field_conflict_backs_off_is_reported_and_ends_when_the_other_manager_stops() {
     let mut bench = Bench::new();
     bench.define("web", &[settings("a", "ours"), settings("b", "1")]);
     bench.namespace("team", Some("web"));
     bench.settle();
     bench.cluster.journal.clear();
     let path = "/api/v1/namespaces/team/configmaps/a";
-    let mut told = false;
+    let mut reported = false;
     for _ in 0..7200 {
         bench.merge(path, &serde_json::json!({ "data": { "value": "theirs" } }));
         bench.cluster.advance(Duration::from_millis(500));
-        told |= bench.ready("team").starts_with("False Contested");
+        reported |= bench.ready("team").starts_with("False Contested");
     }
     let repairs = bench.carried().filter(|carried| carried.action.name() == "apply").count();
     println!("{repairs} repairs in an hour");
     assert!((10..40).contains(&repairs), "{repairs} repairs in an hour");
-    assert!(told);
+    assert!(reported);
     insta::assert_snapshot!(bench.ready("team"));
 
     bench.cluster.advance(Duration::from_mins(20));
@@ -194,7 +194,7 @@ fn with_a_bad_entry(bad: &Value) -> Bench {
 const CONTESTED: &str = "somebody keeps changing or removing it";
 
 #[test]
-fn a_fight_backs_off_and_is_told_whatever_else_is_wrong() {
+fn a_field_conflict_backs_off_and_is_reported_despite_other_problems() {
     let mut elsewhere = settings("c", "1");
     elsewhere["metadata"]["namespace"] = json!("kube-system");
     let bad = [
@@ -202,7 +202,7 @@ fn a_fight_backs_off_and_is_told_whatever_else_is_wrong() {
         (settings("taken", "ours"), "False OwnershipConflict"),
         (settings("No Name", "1"), "False Rejected"),
     ];
-    for (bad, told) in bad {
+    for (bad, expected) in bad {
         let mut bench = with_a_bad_entry(&bad);
         let path = "/api/v1/namespaces/team/configmaps/a";
         let mut contested = 0;
@@ -210,19 +210,19 @@ fn a_fight_backs_off_and_is_told_whatever_else_is_wrong() {
             bench.merge(path, &json!({ "data": { "value": "theirs" } }));
             bench.cluster.advance(Duration::from_millis(500));
             let ready = bench.ready("team");
-            assert!(ready.starts_with(told), "{ready}");
+            assert!(ready.starts_with(expected), "{ready}");
             contested += u32::from(ready.contains(CONTESTED));
         }
         let applies = bench.carried().filter(|carried| carried.action.name() == "apply");
         let repairs =
             applies.filter_map(|carried| carried.action.target()).filter(|it| *it.name == *"a").count();
-        assert!((8..16).contains(&repairs), "{told}: {repairs} repairs in ten minutes");
-        assert!(contested > 1100, "{told}: contested for {contested} half seconds");
+        assert!((8..16).contains(&repairs), "{expected}: {repairs} repairs in ten minutes");
+        assert!(contested > 1100, "{expected}: contested for {contested} half seconds");
 
         bench.cluster.advance(Duration::from_mins(20));
         assert_eq!(bench.config_map("team", "a").expect("is there")["data"]["value"], "ours");
         let ready = bench.ready("team");
-        assert!(ready.starts_with(told) && !ready.contains(CONTESTED), "{ready}");
+        assert!(ready.starts_with(expected) && !ready.contains(CONTESTED), "{ready}");
     }
 }
 
@@ -263,7 +263,7 @@ fn what_comes_about_bit_by_bit_is_no_fight() {
 }
 
 #[test]
-fn a_removal_that_is_forbidden_is_told_once_and_does_not_flap() {
+fn a_forbidden_removal_is_reported_once_and_does_not_flap() {
     let mut bench = Bench::new();
     bench.define("web", &[settings("a", "1"), settings("b", "1")]);
     bench.namespace("team", Some("web"));
@@ -319,8 +319,8 @@ fn a_server_that_stumbles_at_a_new_leader_changes_no_status() {
             Action::Discover { .. } if asked < 20 => {
                 asked += 1;
                 // A busy server may request a long `Retry-After` immediately.
-                let wish = (class == Class::Throttled).then_some(Duration::from_secs(8));
-                FaultVerdict::Failed(Failure { retry_after: wish, ..Failure::new(class, "injected") })
+                let retry_after = (class == Class::Throttled).then_some(Duration::from_secs(8));
+                FaultVerdict::Failed(Failure { retry_after, ..Failure::new(class, "injected") })
             }
             _ => FaultVerdict::Served,
         });
@@ -339,7 +339,7 @@ fn a_server_that_stumbles_at_a_new_leader_changes_no_status() {
 fn a_group_that_can_not_be_asked_holds_up_no_other_resource_for_long() {
     let widget =
         json!({ "apiVersion": "metrics.example.com/v1", "kind": "Widget", "metadata": { "name": "w" } });
-    for (wishless, wish) in
+    for (answers_without, requested) in
         [(1000, None), (0, Some(Duration::from_mins(5))), (1, Some(Duration::from_mins(5)))]
     {
         let mut bench = Bench::new();
@@ -350,7 +350,7 @@ fn a_group_that_can_not_be_asked_holds_up_no_other_resource_for_long() {
         bench.cluster.interfere(move |_, action| match action {
             Action::Discover { api_version } if api_version == "metrics.example.com/v1" => {
                 asked += 1;
-                let retry_after = wish.filter(|_| asked > wishless);
+                let retry_after = requested.filter(|_| asked > answers_without);
                 FaultVerdict::Failed(Failure { retry_after, ..Failure::new(Class::Unavailable, "injected") })
             }
             _ => FaultVerdict::Served,
@@ -360,7 +360,7 @@ fn a_group_that_can_not_be_asked_holds_up_no_other_resource_for_long() {
         assert_eq!(
             bench.config_map("team", "a").expect("is there")["data"]["value"],
             "2",
-            "{wishless} {wish:?}"
+            "{answers_without} {requested:?}"
         );
         assert!(bench.ready("team").starts_with("False InvalidResources"), "{}", bench.ready("team"));
     }
@@ -368,7 +368,7 @@ fn a_group_that_can_not_be_asked_holds_up_no_other_resource_for_long() {
 
 /// Other clients change a namespace, where a resource of its class fails for a long time.
 #[test]
-fn what_others_write_on_a_namespace_wakes_nobody() {
+fn writes_of_other_clients_to_a_namespace_trigger_no_reconcile() {
     let mut bench = with_a_bad_entry(&settings("No Name", "1"));
     bench.cluster.advance(Duration::from_mins(30));
     bench.cluster.journal.clear();
@@ -387,7 +387,7 @@ fn what_others_write_on_a_namespace_wakes_nobody() {
 
 /// The status of a quota changes all the time with the pods, where another resource of the class fails for a long time.
 #[test]
-fn a_status_of_a_resource_wakes_nobody() {
+fn a_status_change_of_a_resource_triggers_no_reconcile() {
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "pods" }, "spec": { "hard": { "pods": "9" } },
     });
@@ -412,7 +412,7 @@ fn a_status_of_a_resource_wakes_nobody() {
 }
 
 /// The `Retry-After` of a throttling server.
-const WISH: Duration = Duration::from_mins(1);
+const RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// Returns when settings were applied, while their class changed every five seconds for ten minutes and every attempt failed.
 fn tries_while_the_class_changes(failure: Failure) -> Vec<Duration> {
@@ -440,11 +440,11 @@ fn an_event_wakes_what_fails_but_not_before_the_time_that_a_server_asked_for() {
     };
     let woken = pauses(tries_while_the_class_changes(Failure::new(Class::Unavailable, "injected")));
     assert!(woken.len() >= 119 && woken.iter().all(|pause| *pause <= Duration::from_secs(6)), "{woken:?}");
-    let wish = Failure { retry_after: Some(WISH), ..Failure::new(Class::Throttled, "injected") };
-    let asked = pauses(tries_while_the_class_changes(wish));
+    let throttled = Failure { retry_after: Some(RETRY_AFTER), ..Failure::new(Class::Throttled, "injected") };
+    let asked = pauses(tries_while_the_class_changes(throttled));
     assert!(asked.len() >= 8, "{asked:?}");
     for pause in &asked {
-        assert!(*pause >= WISH && *pause <= WISH + Duration::from_secs(6), "{asked:?}");
+        assert!(*pause >= RETRY_AFTER && *pause <= RETRY_AFTER + Duration::from_secs(6), "{asked:?}");
     }
 }
 
@@ -467,10 +467,10 @@ fn an_event_that_could_not_be_written_is_written_when_it_happens_again() {
     bench.settle();
     bench.label("team", Some("missing"));
     bench.settle();
-    let told = bench.get(path).expect("can be listed")["items"].take();
-    assert_eq!(told.as_array().map(Vec::len), Some(1), "{told:#}");
-    assert_eq!(told[0]["reason"], "ClassNotFound");
-    assert_eq!(told[0]["series"]["count"], 2, "both occurrences are counted");
+    let reported = bench.get(path).expect("can be listed")["items"].take();
+    assert_eq!(reported.as_array().map(Vec::len), Some(1), "{reported:#}");
+    assert_eq!(reported[0]["reason"], "ClassNotFound");
+    assert_eq!(reported[0]["series"]["count"], 2, "both occurrences are counted");
 }
 
 #[test]
@@ -485,9 +485,9 @@ fn an_event_that_happens_three_times_in_twenty_seconds_is_counted_three_times() 
     }
     // No event occurs any more: the count is written because of the time that has passed.
     bench.cluster.advance(Duration::from_secs(30));
-    let told = bench.get("/apis/events.k8s.io/v1/events").expect("can be listed")["items"].take();
-    assert_eq!(told.as_array().map(Vec::len), Some(1), "{told:#}");
-    assert_eq!(told[0]["series"]["count"], 3, "{told:#}");
+    let reported = bench.get("/apis/events.k8s.io/v1/events").expect("can be listed")["items"].take();
+    assert_eq!(reported.as_array().map(Vec::len), Some(1), "{reported:#}");
+    assert_eq!(reported[0]["series"]["count"], 3, "{reported:#}");
 }
 
 #[test]
@@ -503,6 +503,6 @@ fn an_event_that_could_not_be_written_is_written_although_it_does_not_happen_aga
     bench.cluster.advance(Duration::from_secs(15));
     bench.cluster.interfere(|_, _| FaultVerdict::Served);
     bench.cluster.advance(Duration::from_secs(10));
-    let told = bench.get("/apis/events.k8s.io/v1/events").expect("can be listed")["items"].take();
-    assert_eq!(told[0]["reason"], "ClassNotFound", "{told:#}");
+    let reported = bench.get("/apis/events.k8s.io/v1/events").expect("can be listed")["items"].take();
+    assert_eq!(reported[0]["reason"], "ClassNotFound", "{reported:#}");
 }

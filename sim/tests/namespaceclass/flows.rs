@@ -157,7 +157,7 @@ fn every_flow_is_through_within_a_second() {
 }
 
 #[test]
-fn no_flow_is_told_as_a_failure() {
+fn no_flow_reports_a_failure() {
     for flow in &FLOWS {
         let bench = run(flow, |_| FaultVerdict::Served);
         let is_failure = |note: &&Note| {
@@ -246,7 +246,7 @@ fn is_a_lie(carried: &Carried, fate: &FaultVerdict) -> bool {
 
 /// By then the status looks the same as what was known before, so no later pass has anything to announce.
 #[test]
-fn a_status_write_whose_answer_is_lost_is_announced_all_the_same() {
+fn a_status_write_with_a_lost_answer_is_still_announced() {
     let mut runs = 0;
     for flow in &FLOWS {
         let undisturbed = run(flow, |_| FaultVerdict::Served);
@@ -254,10 +254,10 @@ fn a_status_write_whose_answer_is_lost_is_announced_all_the_same() {
         let numbered = (0..).zip(undisturbed.carried());
         let writes = numbered.filter(|(_, carried)| carried.action.name() == "patch_status");
         for (position, _) in writes {
-            let told = run(flow, at(position, FaultVerdict::AnswerLost)).transitions();
+            let output = run(flow, at(position, FaultVerdict::AnswerLost)).transitions();
             for line in expected.lines() {
-                let times = told.lines().filter(|other| *other == line).count();
-                assert_eq!(times, 1, "{}: {line}\namong\n{told}", flow.name);
+                let times = output.lines().filter(|other| *other == line).count();
+                assert_eq!(times, 1, "{}: {line}\namong\n{output}", flow.name);
             }
             runs += 1;
         }

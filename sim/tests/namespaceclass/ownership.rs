@@ -29,7 +29,7 @@ fn an_object_that_another_controls_is_left_alone_and_reported() {
 }
 
 #[test]
-fn an_object_that_nobody_controls_is_taken_over_without_an_owner() {
+fn an_object_without_a_controller_is_taken_over_without_an_owner() {
     let mut bench = Bench::new();
     bench.namespace("team", None);
     bench.post("/api/v1/namespaces/team/configmaps", &settings("free", "theirs"));
@@ -74,7 +74,7 @@ fn an_object_that_someone_took_over_is_neither_repaired_nor_removed() {
 
 /// This happens while no operator runs: a running operator would restore the owner reference before the class changes.
 #[test]
-fn an_object_that_nobody_owns_any_more_is_not_removed() {
+fn an_object_that_lost_its_owner_is_not_removed() {
     let mut bench = with_two();
     bench.cluster.crash(0, Some(Duration::from_mins(1)));
     bench.merge(LOST, &json!({ "metadata": { "ownerReferences": null, "labels": null } }));
@@ -104,7 +104,7 @@ fn an_owner_that_is_made_no_controller_is_drift() {
 
 /// If the operator did not create a binding, it must not decide that the binding's objects are deleted.
 #[test]
-fn what_a_binding_made_by_hand_applied_goes_with_that_binding() {
+fn resources_of_a_manually_created_binding_are_deleted_with_it() {
     let mut bench = Bench::new();
     bench.define("web", &[settings("a", "1")]);
     bench.namespace("team", None);

@@ -42,7 +42,7 @@ fn a_restart_in_a_converged_cluster_writes_nothing() {
 
 /// A class with empty values, of which the API server records only some in the managed fields.
 #[test]
-fn a_restart_applies_once_more_only_what_the_managed_fields_do_not_tell() {
+fn a_restart_reapplies_only_what_the_managed_fields_do_not_record() {
     let policy = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": { "name": "told" },
         "spec": { "podSelector": {}, "policyTypes": ["Ingress"] },

@@ -173,7 +173,7 @@ fn what_both_classes_list_survives_a_switch_though_the_watch_of_classes_lags() {
 
 /// An account is deleted with the answer to its deletion; the answer still contains the account.
 #[test]
-fn what_the_class_drops_and_lists_again_is_made_anew_though_its_watch_lags() {
+fn a_resource_dropped_and_listed_again_is_recreated_despite_a_lagging_watch() {
     let mut bench = Bench::new();
     bench.define("web", &[settings("a", "1"), account("robot")]);
     bench.namespace("team", Some("web"));

@@ -29,7 +29,7 @@ const TABLE: &[Line] = &[
         condition: "Valid",
         reason: "True/AllResourcesValid",
         scenario: "what was spoiled is mended, until it is spoiled again",
-        begin: mend_what_was_spoiled,
+        begin: fix_after_spoiling,
         end: spoil,
     },
     Line {
@@ -37,13 +37,13 @@ const TABLE: &[Line] = &[
         reason: "False/InvalidResources",
         scenario: "a resource names a namespace, until it no longer does",
         begin: spoil,
-        end: mend,
+        end: fix,
     },
     Line {
         condition: "Ready",
         reason: "True/ResourcesApplied",
         scenario: "what was spoiled is mended, until it is spoiled again",
-        begin: mend_what_was_spoiled,
+        begin: fix_after_spoiling,
         end: spoil,
     },
     Line {
@@ -58,7 +58,7 @@ const TABLE: &[Line] = &[
         reason: "False/InvalidResources",
         scenario: "a resource names a namespace, until it no longer does",
         begin: spoil,
-        end: mend,
+        end: fix,
     },
     Line {
         condition: "Ready",
@@ -71,7 +71,7 @@ const TABLE: &[Line] = &[
         condition: "Ready",
         reason: "False/ClassNotFound",
         scenario: "a binding made by hand names no class, until that is defined",
-        begin: bind_by_hand,
+        begin: bind_manually,
         end: |bench| bench.define("missing", &[settings("a", "1")]),
     },
     Line {
@@ -96,7 +96,7 @@ const TABLE: &[Line] = &[
         reason: "False/Rejected",
         scenario: "the server finds a resource wrong, until it is right",
         begin: |bench| bench.update("web", &[settings("a", "1"), settings("No Name", "1")]),
-        end: mend,
+        end: fix,
     },
     Line {
         condition: "Ready",
@@ -140,7 +140,7 @@ const TABLE: &[Line] = &[
         reason: "True/Adopted",
         scenario: "an object of that name has no owner, until the class no longer names it",
         begin: adopt,
-        end: mend,
+        end: fix,
     },
 ];
 
@@ -149,7 +149,7 @@ fn adopt(bench: &mut Bench) {
     bench.update("web", &[settings("a", "1"), settings("theirs", "2")]);
 }
 
-fn mend(bench: &mut Bench) {
+fn fix(bench: &mut Bench) {
     bench.update("web", &[settings("a", "3")]);
 }
 
@@ -159,11 +159,11 @@ fn spoil(bench: &mut Bench) {
     bench.update("web", &[settings("a", "1"), elsewhere]);
 }
 
-fn mend_what_was_spoiled(bench: &mut Bench) {
+fn fix_after_spoiling(bench: &mut Bench) {
     spoil(bench);
     bench.settle();
     bench.cluster.journal.clear();
-    mend(bench);
+    fix(bench);
 }
 
 /// Delays every apply by a minute.
@@ -203,7 +203,7 @@ fn serve_widgets(bench: &mut Bench) {
 }
 
 /// Creates a binding manually. The namespace has no label, so the binding belongs only to the user who created it.
-fn bind_by_hand(bench: &mut Bench) {
+fn bind_manually(bench: &mut Bench) {
     bench.label("team", None);
     bench.settle();
     bench.cluster.journal.clear();
@@ -308,7 +308,7 @@ fn every_reason_comes_and_goes() {
 
 #[test]
 fn no_reason_is_left_out() {
-    let told = TABLE.iter().filter_map(|line| line.reason.split_once('/')).map(|(_, reason)| reason);
-    let told: BTreeSet<&str> = told.collect();
-    assert_eq!(told, BTreeSet::from(reason::ALL));
+    let covered = TABLE.iter().filter_map(|line| line.reason.split_once('/')).map(|(_, reason)| reason);
+    let covered: BTreeSet<&str> = covered.collect();
+    assert_eq!(covered, BTreeSet::from(reason::ALL));
 }

@@ -54,15 +54,15 @@ impl FaultModel for Unwatchable {
 
 /// Caused by a role without the verb (403), or by a server without such a watch (405).
 #[test]
-fn a_kind_that_can_be_listed_but_not_watched_is_told_once_and_for_as_long_as_it_is_so() {
-    for (class, told) in [(Class::Forbidden, "False Forbidden"), (Class::Invalid, "False Rejected")] {
+fn an_unwatchable_kind_is_reported_once_and_until_it_can_be_watched() {
+    for (class, expected) in [(Class::Forbidden, "False Forbidden"), (Class::Invalid, "False Rejected")] {
         let is_over = Rc::<Cell<bool>>::default();
         let mut bench = Bench::new();
         bench.cluster.weather = Box::new(Unwatchable { class, is_over: Rc::clone(&is_over) });
         bench.define("web", &[settings("a", "1")]);
         bench.namespace("team", Some("web"));
         bench.cluster.advance(Duration::from_mins(1));
-        assert!(bench.ready("team").starts_with(told), "{class}: {}", bench.ready("team"));
+        assert!(bench.ready("team").starts_with(expected), "{class}: {}", bench.ready("team"));
         assert!(bench.transitions().lines().count() < 6, "{class}: {}", bench.transitions());
 
         bench.cluster.journal.clear();

@@ -46,7 +46,7 @@ where
     let mut replay = Replay::new(&header, revive).expect("a configuration");
     let read = text.lines().map(|line| serde_json::from_str::<Line>(line).expect("a line"));
     let differs = replay.run(read).expect("a state");
-    let told = differs.map(|again| json!({ "recorded": again.taken, "now": again.differs }));
-    assert_eq!(told.unwrap_or(Value::Null), Value::Null);
+    let difference = differs.map(|again| json!({ "recorded": again.taken, "now": again.differs }));
+    assert_eq!(difference.unwrap_or(Value::Null), Value::Null);
     lines.len()
 }

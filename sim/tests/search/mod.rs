@@ -55,9 +55,9 @@ impl Searched {
         let summary = self.summary();
         println!("{} runs, {} steps, {} requests", summary.runs, summary.steps, summary.requests);
         println!("{:.0} hours simulated, hash {}", summary.simulated.as_secs_f64() / 3600.0, summary.hash);
-        let told = summary.failures.iter();
+        let failed = summary.failures.iter();
         let failures: Vec<String> =
-            told.map(|(seed, it)| format!("seed {seed}: {}: {}", it.invariant, it.seen)).collect();
+            failed.map(|(seed, it)| format!("seed {seed}: {}: {}", it.invariant, it.seen)).collect();
         assert_eq!((summary.runs, failures), (self.seeds(), Vec::new()));
         let simulation = Simulation::new(self.subject);
         for seed in self.once_failed {

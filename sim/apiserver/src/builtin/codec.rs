@@ -180,8 +180,8 @@ impl Reader {
         Value::Object(read)
     }
 
-    /// Decodes a plain value; `told` is the type in an error.
-    fn scalar(&mut self, shape: &Shape, told: &Shape, value: &Value) -> Value {
+    /// Decodes a plain value; `reported` is the type in an error.
+    fn scalar(&mut self, shape: &Shape, reported: &Shape, value: &Value) -> Value {
         match (shape, value) {
             (Shape::Bool, Value::Bool(_))
             | (Shape::String, Value::String(_))
@@ -204,19 +204,19 @@ impl Reader {
                 if let Some(integer) = whole(number) {
                     convert::wrapped(integer, *min, *max).into()
                 } else {
-                    self.mismatch(value, told);
+                    self.mismatch(value, reported);
                     zero(shape)
                 }
             }
             (Shape::Integer { min, max, .. }, Value::Number(number)) => match number.as_i64() {
                 Some(integer) if (*min..=*max).contains(&integer) => value.clone(),
                 _ => {
-                    self.save_mismatch(&format!("number {number}"), &types::go_name(told));
+                    self.save_mismatch(&format!("number {number}"), &types::go_name(reported));
                     zero(shape)
                 }
             },
             _ => {
-                self.expect_null(value, told);
+                self.expect_null(value, reported);
                 zero(shape)
             }
         }
@@ -278,17 +278,17 @@ impl Reader {
         }
     }
 
-    fn expect_null(&mut self, value: &Value, told: &Shape) {
+    fn expect_null(&mut self, value: &Value, reported: &Shape) {
         if !value.is_null() {
-            self.mismatch(value, told);
+            self.mismatch(value, reported);
         }
     }
 
-    fn mismatch(&mut self, value: &Value, told: &Shape) {
+    fn mismatch(&mut self, value: &Value, reported: &Shape) {
         if self.source == Source::Untyped {
-            return self.save(convert::refusal(value, told));
+            return self.save(convert::refusal(value, reported));
         }
-        self.save_mismatch(text::json_type(value), &types::go_name(told));
+        self.save_mismatch(text::json_type(value), &types::go_name(reported));
     }
 
     fn save_mismatch(&mut self, what: &str, of_type: &str) {

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_the_byte_at_fault() {
+    fn reports_the_position_of_an_invalid_byte() {
         assert_eq!(check("aGVsbG8="), Ok("aGVsbG8=".to_owned()));
         assert_eq!(check("aGVs\nbG8=\n"), Ok("aGVsbG8=".to_owned()));
         assert_eq!(check(""), Ok(String::new()));

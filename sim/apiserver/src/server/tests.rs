@@ -159,7 +159,7 @@ fn an_object_with_one_living_owner_is_kept() {
 
 /// A controller that has lost its watch and its history lists again, and a list does not show what was deleted.
 #[test]
-fn what_goes_unseen_by_the_control_plane_is_noticed_when_it_lists_anew() {
+fn missed_deletions_are_detected_by_the_next_list() {
     let mut bench = Bench { actors: Actors::with_accounts(), ..Bench::new() };
     for name in ["team", "other"] {
         bench.create("/api/v1/namespaces", &json!({ "metadata": { "name": name } }));
@@ -232,7 +232,7 @@ fn events_have_two_faces() {
 }
 
 #[test]
-fn watches_tell_what_their_selector_sees() {
+fn watches_deliver_what_their_selector_matches() {
     let mut bench = Bench::new();
     let all = bench.watch(&format!("{MAPS}?watch=true"));
     let web = bench.watch(&format!("{MAPS}?watch=true&labelSelector=app%3Dweb"));

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_tells_the_version() {
+    fn the_version_is_read_from_the_tag() {
         let table = [
             ("quay.io/ocp/release:4.19.0-multi", Some("4.19.0")),
             ("registry.example.com:5000/ocp:4.20.1-rc.2-x86_64", Some("4.20.1-rc.2")),

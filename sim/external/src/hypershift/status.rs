@@ -128,24 +128,33 @@ fn infrastructure(
 ) -> Option<(&'static str, &'static str)> {
     let was_available = is_true(cluster, "Available");
     // A component that is ready remains ready, so only new components take time.
-    let mut stands = |look: &mut ReadView<'_>, condition, reasons: [&'static str; 2], possible: bool| {
-        let holds = possible && (is_true(cluster, condition) || look.after(target, condition));
-        if holds {
-            findings.set(condition, True, reasons[0], "It is available.");
-        } else {
-            findings.set(condition, False, reasons[1], "It is not available yet.");
-        }
-        holds
-    };
+    let mut report_component =
+        |look: &mut ReadView<'_>, condition, reasons: [&'static str; 2], possible: bool| {
+            let holds = possible && (is_true(cluster, condition) || look.after(target, condition));
+            if holds {
+                findings.set(condition, True, reasons[0], "It is available.");
+            } else {
+                findings.set(condition, False, reasons[1], "It is not available yet.");
+            }
+            holds
+        };
     let is_built = look.get(&api_server_service(cluster)).is_some();
     let is_reached = endpoint(look, cluster).is_some();
-    let reached =
-        stands(look, "InfrastructureReady", ["AsExpected", "WaitingOnInfrastructureReady"], is_reached);
+    let reached = report_component(
+        look,
+        "InfrastructureReady",
+        ["AsExpected", "WaitingOnInfrastructureReady"],
+        is_reached,
+    );
     let has_kubeconfig = cluster["status"]["kubeconfig"]["name"].is_string();
     let is_begun = is_true(cluster, "EtcdAvailable") || (reached && has_kubeconfig);
-    let etcd = stands(look, "EtcdAvailable", ["QuorumAvailable", "EtcdWaitingForQuorum"], is_begun);
-    let serves =
-        stands(look, "KubeAPIServerAvailable", ["AsExpected", "WaitingForAvailable"], reached && etcd);
+    let etcd = report_component(look, "EtcdAvailable", ["QuorumAvailable", "EtcdWaitingForQuorum"], is_begun);
+    let serves = report_component(
+        look,
+        "KubeAPIServerAvailable",
+        ["AsExpected", "WaitingForAvailable"],
+        reached && etcd,
+    );
     let has_load_balancer = strategy(cluster, "APIServer")["type"] == "LoadBalancer";
     let drops = was_available && annotation(cluster, AILS) == Some(FLAPPING) && look.after(target, "flap");
     if !is_built {

@@ -58,12 +58,12 @@ impl<W: FaultModel> Cluster<W> {
             return;
         }
         it.alive = false;
-        it.life += 1;
+        it.incarnation += 1;
         for stream in std::mem::take(&mut it.streams).values_mut() {
             stream.close(&mut self.server);
         }
-        let life = it.life;
-        let mine = |arrival: &Arrival| matches!(arrival, Arrival::Request { process: whose, .. } if *whose == process);
+        let incarnation = it.incarnation;
+        let mine = |arrival: &Arrival| matches!(arrival, Arrival::Request { process: sender, .. } if *sender == process);
         let sent: Vec<_> = self.under_way.extract_if(.., |_, arrival| mine(arrival)).collect();
         for (_, arrival) in sent {
             // A request that has left the process reaches the server immediately or never.
@@ -77,7 +77,7 @@ impl<W: FaultModel> Cluster<W> {
         }
         self.note(What::Died { process });
         if let Some(delay) = restart_after {
-            self.send(delay, Arrival::Start { process, life });
+            self.send(delay, Arrival::Start { process, incarnation });
         }
     }
 
@@ -165,20 +165,26 @@ impl<W: FaultModel> Cluster<W> {
             }
         }
         match arrival {
-            Arrival::Request { process, life, request } => self.carry_out(process, life, request),
-            Arrival::Answer { process, life, id, outcome } if self.lives(process, life) => {
+            Arrival::Request { process, incarnation, request } => {
+                self.carry_out(process, incarnation, request)
+            }
+            Arrival::Answer { process, incarnation, id, outcome }
+                if self.is_running(process, incarnation) =>
+            {
                 self.deliver(process, Event::Finished { id, outcome });
             }
-            Arrival::Seen { process, life, stream, event } if self.lives(process, life) => {
+            Arrival::Seen { process, incarnation, stream, event }
+                if self.is_running(process, incarnation) =>
+            {
                 let current = self.processes[process].streams.values().any(|open| open.id == stream);
                 if current {
                     self.deliver(process, event);
                 }
             }
-            Arrival::List { process, life, kind, stream } if self.lives(process, life) => {
+            Arrival::List { process, incarnation, kind, stream } if self.is_running(process, incarnation) => {
                 self.list(process, &kind, stream);
             }
-            Arrival::Start { process, life } if self.processes[process].life == life => {
+            Arrival::Start { process, incarnation } if self.processes[process].incarnation == incarnation => {
                 let it = &mut self.processes[process];
                 if let Some(program) = &it.program {
                     it.machine = program.machine();
@@ -207,7 +213,7 @@ impl<W: FaultModel> Cluster<W> {
     fn deliver(&mut self, process: usize, event: Event) {
         let now = self.now(process);
         let it = &mut self.processes[process];
-        let life = it.life;
+        let incarnation = it.incarnation;
         let step = it.machine.step(event.clone(), now);
         for request in step.requests.iter().cloned() {
             let delay = match &request.action {
@@ -215,20 +221,20 @@ impl<W: FaultModel> Cluster<W> {
                 Action::Watch { .. } | Action::Unwatch { .. } => Duration::ZERO,
                 action => self.delay(process, Transit::Request(action)),
             };
-            self.send(delay, Arrival::Request { process, life, request });
+            self.send(delay, Arrival::Request { process, incarnation, request });
         }
         if !self.processes[process].is_foreign() {
             self.note(What::Stepped { process, now, event, step });
         }
     }
 
-    fn carry_out(&mut self, process: usize, life: u32, request: Request) {
+    fn carry_out(&mut self, process: usize, incarnation: u32, request: Request) {
         let Request { id, action } = request;
-        let lives = self.lives(process, life);
+        let is_running = self.is_running(process, incarnation);
         match action {
             // No fault applies to these: the process itself answers them at once and changes nothing. [`Cluster::list`] injects
             // the faults of watches. A crash between two requests is covered by the crash faults of the requests around it.
-            Action::Watch { .. } | Action::Unwatch { .. } if !lives => {}
+            Action::Watch { .. } | Action::Unwatch { .. } if !is_running => {}
             Action::Watch { kind, scope } => {
                 self.watch(process, &kind, scope);
                 self.deliver(process, Event::Finished { id, outcome: Ok(Success::Done) });
@@ -241,16 +247,16 @@ impl<W: FaultModel> Cluster<W> {
             }
             action if self.processes[process].is_foreign() => {
                 let outcome = self.serve(process, &action);
-                self.send(Duration::ZERO, Arrival::Answer { process, life, id, outcome });
+                self.send(Duration::ZERO, Arrival::Answer { process, incarnation, id, outcome });
             }
-            action => self.serve_as_fated(process, life, id, &action),
+            action => self.serve_as_fated(process, incarnation, id, &action),
         }
     }
 
-    fn serve_as_fated(&mut self, process: usize, life: u32, id: ActionId, action: &Action) {
-        let lives = self.lives(process, life);
+    fn serve_as_fated(&mut self, process: usize, incarnation: u32, id: ActionId, action: &Action) {
+        let is_running = self.is_running(process, incarnation);
         // No process is left to which a fault could apply.
-        let fate = if lives {
+        let fate = if is_running {
             self.weather.fate(self.carried, self.clock, process, action)
         } else {
             FaultVerdict::Served
@@ -275,9 +281,9 @@ impl<W: FaultModel> Cluster<W> {
                 return;
             }
         };
-        if lives {
+        if is_running {
             let delay = self.delay(process, Transit::Answer(action));
-            self.send(delay, Arrival::Answer { process, life, id, outcome });
+            self.send(delay, Arrival::Answer { process, incarnation, id, outcome });
         }
     }
 

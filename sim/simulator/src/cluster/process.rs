@@ -34,7 +34,7 @@ pub(super) struct Process {
     pub(super) program: Option<Box<dyn Program>>,
     pub(super) machine: Box<dyn Machine>,
     /// Counts the restarts: a message for an earlier incarnation is lost.
-    pub(super) life: u32,
+    pub(super) incarnation: u32,
     pub(super) alive: bool,
     /// Whether it leads, now or as soon as it starts.
     pub(super) leading: bool,
@@ -50,7 +50,7 @@ pub(super) struct Process {
 impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Process")
-            .field("life", &self.life)
+            .field("life", &self.incarnation)
             .field("alive", &self.alive)
             .finish_non_exhaustive()
     }
@@ -66,7 +66,7 @@ impl Process {
         Self {
             machine,
             program,
-            life: 0,
+            incarnation: 0,
             alive: true,
             leading,
             began: at,

@@ -45,15 +45,15 @@ pub struct Cluster<W: FaultModel = Box<dyn FaultModel>> {
 #[derive(Debug)]
 pub(super) enum Arrival {
     /// A request arrives at the server.
-    Request { process: usize, life: u32, request: Request },
+    Request { process: usize, incarnation: u32, request: Request },
     /// An answer arrives at the process.
-    Answer { process: usize, life: u32, id: ActionId, outcome: Outcome },
+    Answer { process: usize, incarnation: u32, id: ActionId, outcome: Outcome },
     /// A watch event arrives at the process.
-    Seen { process: usize, life: u32, stream: u64, event: Event },
+    Seen { process: usize, incarnation: u32, stream: u64, event: Event },
     /// It is time to list for a watch.
-    List { process: usize, life: u32, kind: Arc<Kind>, stream: u64 },
+    List { process: usize, incarnation: u32, kind: Arc<Kind>, stream: u64 },
     /// It is time for a process to restart.
-    Start { process: usize, life: u32 },
+    Start { process: usize, incarnation: u32 },
 }
 
 impl Arrival {
@@ -171,10 +171,10 @@ impl<W: FaultModel> Cluster<W> {
         Now { wall: Wall::from_timestamp(wall), monotonic: Monotonic::from_elapsed(elapsed) }
     }
 
-    /// Returns whether a process still has the life with this number.
-    pub(super) fn lives(&self, process: usize, life: u32) -> bool {
+    /// Returns whether a process is running its incarnation with this number.
+    pub(super) fn is_running(&self, process: usize, incarnation: u32) -> bool {
         let it = &self.processes[process];
-        it.alive && it.life == life
+        it.alive && it.incarnation == incarnation
     }
 
     /// Returns how long a message of a process is in transit.

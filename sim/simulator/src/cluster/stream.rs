@@ -56,21 +56,21 @@ impl Stream {
         lag: u64,
         refused: Option<Failure>,
     ) -> WatchBatch {
-        let mut sight = self.list(server, now, lag);
+        let mut batch = self.list(server, now, lag);
         // A failed list shows nothing about the watch.
-        if sight.over {
-            return sight;
+        if batch.over {
+            return batch;
         }
         if self.unwatchable && refused.is_some() {
-            sight.events.pop();
+            batch.events.pop();
         }
         self.unwatchable = refused.is_some();
         if let Some(failure) = refused {
             self.close(server);
-            sight.events.extend(self.refused(failure).events);
-            sight.over = true;
+            batch.events.extend(self.refused(failure).events);
+            batch.over = true;
         }
-        sight
+        batch
     }
 
     /// Lists from a state that is `lag` changes old, and watches from there.
@@ -134,24 +134,24 @@ impl Stream {
 
     /// Returns the changes since the last call.
     pub(super) fn look(&mut self, server: &mut ApiServer, now: Timestamp) -> WatchBatch {
-        let mut sight = WatchBatch::default();
-        let Some(id) = self.open else { return sight };
+        let mut batch = WatchBatch::default();
+        let Some(id) = self.open else { return batch };
         loop {
             let poll = server.poll_watch(id, now);
-            sight.over |= poll.closed;
+            batch.over |= poll.closed;
             for event in poll.events {
                 match event.kind {
-                    "ADDED" | "MODIFIED" => sight.events.push(self.observed(event.object)),
+                    "ADDED" | "MODIFIED" => batch.events.push(self.observed(event.object)),
                     "DELETED" => {
                         let object = self.trim(event.object);
-                        sight.events.push(Event::Deleted { kind: Arc::clone(&self.kind), object });
+                        batch.events.push(Event::Deleted { kind: Arc::clone(&self.kind), object });
                     }
-                    "ERROR" => sight.over = true,
+                    "ERROR" => batch.over = true,
                     _ => {}
                 }
             }
-            if sight.over || !poll.more {
-                return sight;
+            if batch.over || !poll.more {
+                return batch;
             }
         }
     }

@@ -13,13 +13,13 @@ use super::stream::{self, Stream, WatchBatch};
 
 impl<W: FaultModel> Cluster<W> {
     pub(super) fn watch(&mut self, process: usize, kind: &Arc<Kind>, scope: Scope) {
-        let (id, life) = (self.sent, self.processes[process].life);
+        let (id, incarnation) = (self.sent, self.processes[process].incarnation);
         let stream = Stream::new(Arc::clone(kind), scope, id);
         let before = self.processes[process].streams.insert(Arc::clone(kind), stream);
         if let Some(mut before) = before {
             before.close(&mut self.server);
         }
-        self.send(Duration::ZERO, Arrival::List { process, life, kind: Arc::clone(kind), stream: id });
+        self.send(Duration::ZERO, Arrival::List { process, incarnation, kind: Arc::clone(kind), stream: id });
     }
 
     /// Cuts the watches of a process, of one kind or of all kinds. Their events in transit are lost, and the watches list again.
@@ -34,9 +34,9 @@ impl<W: FaultModel> Cluster<W> {
                 lists.push((Arc::clone(watched), stream.id));
             }
         }
-        let life = it.life;
+        let incarnation = it.incarnation;
         for (kind, stream) in lists {
-            self.send(Duration::ZERO, Arrival::List { process, life, kind, stream });
+            self.send(Duration::ZERO, Arrival::List { process, incarnation, kind, stream });
         }
     }
 
@@ -68,11 +68,11 @@ impl<W: FaultModel> Cluster<W> {
         if stream.id != id {
             return;
         }
-        let sight = match refused {
+        let batch = match refused {
             Some(failure) => stream.refused(failure),
             None => stream.begin(&mut self.server, now, lag, unwatched),
         };
-        self.show(process, kind, sight, stream::RETRY);
+        self.show(process, kind, batch, stream::RETRY);
         // A list of an old state starts its watch at that state: the later changes are delivered immediately.
         self.look();
     }
@@ -81,38 +81,38 @@ impl<W: FaultModel> Cluster<W> {
     pub(super) fn look(&mut self) {
         let now = self.timestamp();
         for process in 0..self.processes.len() {
-            let mut sights = Vec::new();
+            let mut batches = Vec::new();
             for stream in self.processes[process].streams.values_mut() {
-                let sight = stream.look(&mut self.server, now);
-                if sight.over || !sight.events.is_empty() {
-                    sights.push((Arc::clone(&stream.kind), sight));
+                let batch = stream.look(&mut self.server, now);
+                if batch.over || !batch.events.is_empty() {
+                    batches.push((Arc::clone(&stream.kind), batch));
                 }
             }
-            for (kind, sight) in sights {
-                self.show(process, &kind, sight, Duration::ZERO);
+            for (kind, batch) in batches {
+                self.show(process, &kind, batch, Duration::ZERO);
             }
         }
     }
 
-    fn show(&mut self, process: usize, kind: &Arc<Kind>, sight: WatchBatch, retry: Duration) {
-        let life = self.processes[process].life;
+    fn show(&mut self, process: usize, kind: &Arc<Kind>, batch: WatchBatch, retry: Duration) {
+        let incarnation = self.processes[process].incarnation;
         let foreign = self.processes[process].is_foreign();
         let delay = self.delay(process, Transit::Watch(kind));
         let Some(stream) = self.processes[process].streams.get_mut(kind) else { return };
         let at = stream.last_arrival.max(self.clock + delay);
         stream.last_arrival = at;
         let stream = stream.id;
-        for event in sight.events {
+        for event in batch.events {
             let is_change = matches!(event, Event::Applied { .. } | Event::Deleted { .. });
             let twice = is_change && !foreign && self.weather.repeats(self.clock, process, kind);
-            self.send_at(at, Arrival::Seen { process, life, stream, event: event.clone() });
+            self.send_at(at, Arrival::Seen { process, incarnation, stream, event: event.clone() });
             if twice {
-                self.send_at(at, Arrival::Seen { process, life, stream, event });
+                self.send_at(at, Arrival::Seen { process, incarnation, stream, event });
             }
         }
-        if sight.over {
+        if batch.over {
             let kind = Arc::clone(kind);
-            self.send_at(at + retry, Arrival::List { process, life, kind, stream });
+            self.send_at(at + retry, Arrival::List { process, incarnation, kind, stream });
         }
     }
 }

@@ -16,18 +16,18 @@ pub(super) struct Runs {
     pub(super) bug: Option<&'static Bug>,
     pub(super) plan_seed: u64,
     pub(super) process: usize,
-    pub(super) lives: Cell<u64>,
+    pub(super) incarnations: Cell<u64>,
 }
 
 /// Returns the machine's seed for one incarnation of a process; both are counted from zero.
-pub(crate) fn seed_of(plan_seed: u64, process: usize, life: u64) -> u64 {
-    plan_seed.wrapping_add(process as u64 * 1000).wrapping_add(life)
+pub(crate) fn seed_of(plan_seed: u64, process: usize, incarnation: u64) -> u64 {
+    plan_seed.wrapping_add(process as u64 * 1000).wrapping_add(incarnation)
 }
 
 impl Program for Runs {
     fn machine(&self) -> Box<dyn Machine> {
-        let machine = self.subject.machine(seed_of(self.plan_seed, self.process, self.lives.get()));
-        self.lives.set(self.lives.get() + 1);
+        let machine = self.subject.machine(seed_of(self.plan_seed, self.process, self.incarnations.get()));
+        self.incarnations.set(self.incarnations.get() + 1);
         match self.bug {
             Some(bug) => (bug.plant)(machine),
             None => machine,

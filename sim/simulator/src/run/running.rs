@@ -15,7 +15,7 @@ use crate::history::History;
 use crate::invariant::{Invariant, Moment, SAFETY};
 use crate::plan::{Plan, What as Fault};
 use crate::planned_faults::PlannedFaults;
-use crate::subject::{Checker, ClusterHand, Testimony, World};
+use crate::subject::{Checker, ClusterClient, Testimony, World};
 use crate::trace::Trace;
 
 /// Duration without writes that is required after convergence: two resyncs, and a little more.
@@ -137,7 +137,7 @@ impl<'a> Running<'a> {
         }
         self.cluster.set_clocks();
         let subject = self.simulation.subject;
-        subject.calm(&mut ClusterHand { cluster: &mut self.cluster, actor: "user" });
+        subject.calm(&mut ClusterClient { cluster: &mut self.cluster, actor: "user" });
         self.until(self.cluster.elapsed() + subject.bound())?;
         self.differs()
     }
@@ -219,7 +219,7 @@ impl<'a> Running<'a> {
     fn lead(&mut self) {
         let (plan_seed, process) = (self.plan.seed, self.cluster.processes());
         let Simulation { subject, bug, .. } = *self.simulation;
-        let runs = Runs { subject, bug, plan_seed, process, lives: Cell::new(0) };
+        let runs = Runs { subject, bug, plan_seed, process, incarnations: Cell::new(0) };
         self.leader = self.cluster.start(runs, true);
     }
 
@@ -276,8 +276,8 @@ impl<'a> Running<'a> {
             Fault::Operation { name, seed } => {
                 let acts = self.simulation.subject.acts();
                 if let Some(act) = acts.iter().find(|act| act.name == name) {
-                    let mut hand = ClusterHand { cluster: &mut self.cluster, actor: act.actor };
-                    (act.run)(&mut hand, &mut Random::from_seed(*seed));
+                    let mut client = ClusterClient { cluster: &mut self.cluster, actor: act.actor };
+                    (act.run)(&mut client, &mut Random::from_seed(*seed));
                 }
             }
             Fault::Fail { .. }
@@ -287,8 +287,8 @@ impl<'a> Running<'a> {
             | Fault::CrashBefore { .. }
             | Fault::CrashAfter { .. } => {}
         }
-        let befell = under_way.map(|action| format!("while {action} is under way")).unwrap_or_default();
-        self.cluster.weather.struck(fault, at, under_way, befell);
+        let affected = under_way.map(|action| format!("while {action} is under way")).unwrap_or_default();
+        self.cluster.weather.struck(fault, at, under_way, affected);
     }
 
     /// Processes new journal entries: checks them, adds them to the history, and injects the faults that target them.

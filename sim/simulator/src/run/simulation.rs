@@ -7,7 +7,7 @@ use lockstep_apiserver::server::{ApiServer, Options};
 
 use crate::bugs::Bug;
 use crate::cluster::{Cluster, NoFaults};
-use crate::subject::{ClusterHand, SystemUnderTest};
+use crate::subject::{ClusterClient, SystemUnderTest};
 
 /// A controller in a prepared cluster, ready to run any number of plans.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ impl Simulation {
         let start = Timestamp::from_second(1_700_000_000).unwrap_or(Timestamp::UNIX_EPOCH);
         let server = ApiServer::new(&Options { start, ..Options::default() });
         let mut cluster = Cluster::around(server, start, NoFaults);
-        subject.prepare(&mut ClusterHand { cluster: &mut cluster, actor: "user" });
+        subject.prepare(&mut ClusterClient { cluster: &mut cluster, actor: "user" });
         cluster.advance(Duration::from_secs(1));
         Self { subject, server: cluster.server, start, bug: None }
     }

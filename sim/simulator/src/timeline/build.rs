@@ -76,7 +76,7 @@ struct Draft<'a> {
     conditions: Conditions,
     asked: BTreeMap<(usize, u64), Asked>,
     /// The last version of an object that each process received.
-    told: BTreeMap<(usize, ObjectRef), usize>,
+    observed: BTreeMap<(usize, ObjectRef), usize>,
     /// The items of changes, by object and resulting version.
     changes: BTreeMap<(ObjectRef, String), usize>,
     /// The kinds that processes are listing.
@@ -94,7 +94,7 @@ impl<'a> Draft<'a> {
             places: HashMap::new(),
             conditions: Conditions::default(),
             asked: BTreeMap::new(),
-            told: BTreeMap::new(),
+            observed: BTreeMap::new(),
             changes: BTreeMap::new(),
             listing: BTreeSet::new(),
             pending: Vec::new(),
@@ -143,10 +143,10 @@ impl<'a> Draft<'a> {
             _ => None,
         };
         let kind = if matches!(fault.what, Fault::Operation { .. }) { Kind::Operation } else { Kind::Fault };
-        let text = match strike.befell.as_str() {
+        let text = match strike.affected.as_str() {
             "" => fault.what.to_string(),
-            befell if fault.what.targets_requests() => format!("{befell} {}", fault.what),
-            befell => format!("{}, {befell}", fault.what),
+            affected if fault.what.targets_requests() => format!("{affected} {}", fault.what),
+            affected => format!("{}, {affected}", fault.what),
         };
         self.push(at, Lane::Faults, kind, text).until = until;
     }
@@ -170,8 +170,8 @@ impl<'a> Draft<'a> {
                 self.push(at, Lane::Process(*process), Kind::ProcessState, "begins".to_owned());
             }
             What::Died { process } => {
-                self.told.retain(|(whose, _), _| whose != process);
-                self.listing.retain(|(whose, _)| whose != process);
+                self.observed.retain(|(receiver, _), _| receiver != process);
+                self.listing.retain(|(receiver, _)| receiver != process);
                 self.push(at, Lane::Process(*process), Kind::ProcessState, "dies".to_owned());
             }
             What::Stepped { process, event, step, .. } => self.step(at, *process, event, step),
@@ -249,8 +249,8 @@ impl<'a> Draft<'a> {
                 let name = reference(kind, object);
                 let place = self.place(object);
                 let before = match event {
-                    Event::Deleted { .. } => self.told.remove(&(process, name.clone())),
-                    _ => self.told.insert((process, name.clone()), place),
+                    Event::Deleted { .. } => self.observed.remove(&(process, name.clone())),
+                    _ => self.observed.insert((process, name.clone()), place),
                 };
                 let version = metadata(object, "resourceVersion").to_owned();
                 let cause = self.changes.get(&(name, version)).copied();
@@ -277,7 +277,7 @@ impl<'a> Draft<'a> {
                 Some(words::event(event))
             }
             Event::Applied { kind, object } if self.listing.contains(&(process, Arc::clone(kind))) => {
-                let last = self.told.get(&(process, reference(kind, object)));
+                let last = self.observed.get(&(process, reference(kind, object)));
                 let known = last.is_some_and(|last| self.objects[*last] == *object);
                 (known || is_of_the_system(object)).then(|| format!("sees {kind}"))
             }

@@ -20,7 +20,7 @@ impl Conditions {
     pub(super) fn absorb(&mut self, at: u64, change: &Change) {
         let object = change.object.to_string();
         // A condition from before the run is current since the beginning of the run.
-        if !self.current.keys().any(|(whose, _)| *whose == object) {
+        if !self.current.keys().any(|(known, _)| *known == object) {
             self.set(0, &object, change.old.as_deref());
         }
         self.set(at, &object, change.new.as_deref());
@@ -33,8 +33,8 @@ impl Conditions {
             .flatten()
             .map(|condition| read(at, object, condition))
             .collect();
-        let gone = |(whose, kind): &(String, String)| {
-            whose == object && conditions.iter().all(|condition| condition.kind != *kind)
+        let gone = |(known, kind): &(String, String)| {
+            known == object && conditions.iter().all(|condition| condition.kind != *kind)
         };
         let gone: Vec<_> = self.current.keys().filter(|key| gone(key)).cloned().collect();
         for key in gone {

@@ -101,10 +101,10 @@ fn run() -> Run {
         observed(1060, Arc::clone(&patched)),
         changed(90_000, Author::ControlPlane, Some(patched), None),
     ];
-    let strike = |millis, fault, befell: &str| Injection {
+    let strike = |millis, fault, affected: &str| Injection {
         at: Duration::from_millis(millis),
         fault,
-        befell: befell.to_owned(),
+        affected: affected.to_owned(),
     };
     Run {
         violation: Some(Violation {
@@ -171,7 +171,7 @@ fn a_watch_shows_which_change_it_saw_and_what_was_known_before() {
 }
 
 #[test]
-fn equal_objects_are_told_once() {
+fn equal_objects_are_stored_once() {
     let objects = Timeline::of(&plan(), &run()).objects;
     let versions =
         |version: &str| objects.iter().filter(|it| it["metadata"]["resourceVersion"] == version).count();

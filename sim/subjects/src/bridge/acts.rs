@@ -84,31 +84,31 @@ fn bridge(name: &str, index: usize) -> Value {
 }
 
 /// Creates one bridge before the start.
-pub(super) fn begin(hand: &mut dyn Client) {
-    hand.create(&names::bridge(), &bridge(BRIDGES[0], 0));
+pub(super) fn begin(client: &mut dyn Client) {
+    client.create(&names::bridge(), &bridge(BRIDGES[0], 0));
 }
 
 /// After fault injection has ended, gives every bridge a spec that can be satisfied and releases what users have blocked.
-pub(super) fn settle(hand: &mut dyn Client) {
+pub(super) fn settle(client: &mut dyn Client) {
     for kind in [names::hosted_cluster(), names::node_pool(), names::secret()] {
-        for object in hand.server().objects(&kind) {
+        for object in client.server().objects(&kind) {
             if object["metadata"]["annotations"]["squatter"].is_string() {
-                hand.delete(&reference(&kind, &object));
+                client.delete(&reference(&kind, &object));
             }
         }
     }
-    for object in hand.server().objects(&names::hosted_cluster()) {
+    for object in client.server().objects(&names::hosted_cluster()) {
         let name = metadata(&object, "name");
-        befall(hand, name, hypershift::STUCK, None);
-        befall(hand, name, hypershift::NODES, None);
-        befall(hand, name, hypershift::RELEASES, None);
-        hand.merge(&hosted_cluster(name), &json!({ "spec": { "pausedUntil": null } }));
+        annotate(client, name, hypershift::STUCK, None);
+        annotate(client, name, hypershift::NODES, None);
+        annotate(client, name, hypershift::RELEASES, None);
+        client.merge(&hosted_cluster(name), &json!({ "spec": { "pausedUntil": null } }));
         // A degraded control plane still serves requests, so it may remain degraded. One that is only ready at times never
         // settles, and one that was never ready has to become healthy first.
-        let bridge = hand.server().object(&target(name)).map(|bridge| bridge["status"]["phase"].clone());
+        let bridge = client.server().object(&target(name)).map(|bridge| bridge["status"]["phase"].clone());
         let was_ready = bridge.is_some_and(|phase| phase == "Ready");
         if annotation(&object, hypershift::AILS).is_some() {
-            befall(hand, name, hypershift::AILS, was_ready.then_some(hypershift::DEGRADED));
+            annotate(client, name, hypershift::AILS, was_ready.then_some(hypershift::DEGRADED));
         }
     }
     for (index, name) in BRIDGES.into_iter().enumerate() {
@@ -118,169 +118,169 @@ pub(super) fn settle(hand: &mut dyn Client) {
         for field in fields {
             patch[field] = wanted[field].clone();
         }
-        hand.merge(&target(name), &json!({ "spec": patch }));
+        client.merge(&target(name), &json!({ "spec": patch }));
     }
 }
 
-fn create_bridge(hand: &mut dyn Client, random: &mut Random) {
+fn create_bridge(client: &mut dyn Client, random: &mut Random) {
     let index = usize::try_from(random.below(BRIDGES.len() as u64)).unwrap_or(0);
-    hand.create(&names::bridge(), &bridge(BRIDGES[index], index));
+    client.create(&names::bridge(), &bridge(BRIDGES[index], index));
 }
 
-fn delete_bridge(hand: &mut dyn Client, random: &mut Random) {
-    hand.delete(&target(random.pick(&BRIDGES)));
+fn delete_bridge(client: &mut dyn Client, random: &mut Random) {
+    client.delete(&target(random.pick(&BRIDGES)));
 }
 
-fn change(hand: &mut dyn Client, random: &mut Random, spec: &Value) {
-    hand.merge(&target(random.pick(&BRIDGES)), &json!({ "spec": spec }));
+fn change(client: &mut dyn Client, random: &mut Random, spec: &Value) {
+    client.merge(&target(random.pick(&BRIDGES)), &json!({ "spec": spec }));
 }
 
-fn choose_image(hand: &mut dyn Client, random: &mut Random) {
+fn choose_image(client: &mut dyn Client, random: &mut Random) {
     let image = random.pick(&IMAGES);
-    change(hand, random, &json!({ "ocpReleaseImage": image }));
+    change(client, random, &json!({ "ocpReleaseImage": image }));
 }
 
-fn choose_address(hand: &mut dyn Client, random: &mut Random) {
+fn choose_address(client: &mut dyn Client, random: &mut Random) {
     let address = random.pick(&[VIPS[0], VIPS[1], VIPS[2], "192.0.2.40"]);
-    change(hand, random, &json!({ "metalLBVirtualIP": address }));
+    change(client, random, &json!({ "metalLBVirtualIP": address }));
 }
 
-fn swap_addresses(hand: &mut dyn Client, random: &mut Random) {
+fn swap_addresses(client: &mut dyn Client, random: &mut Random) {
     let names = [random.pick(&BRIDGES), random.pick(&BRIDGES)];
-    let bridges = hand.server().objects(&names::bridge());
+    let bridges = client.server().objects(&names::bridge());
     let address = |name: &str| {
         let bridge = bridges.iter().find(|bridge| metadata(bridge, "name") == name)?;
         Some(bridge["spec"]["metalLBVirtualIP"].clone())
     };
     let Some((first, second)) = address(names[0]).zip(address(names[1])) else { return };
     for (name, address) in [(names[0], second), (names[1], first)] {
-        hand.merge(&target(name), &json!({ "spec": { "metalLBVirtualIP": address } }));
+        client.merge(&target(name), &json!({ "spec": { "metalLBVirtualIP": address } }));
     }
 }
 
-fn leave_pools(hand: &mut dyn Client, random: &mut Random) {
-    change(hand, random, &json!({ "metalLBVirtualIP": "198.51.100.1" }));
+fn leave_pools(client: &mut dyn Client, random: &mut Random) {
+    change(client, random, &json!({ "metalLBVirtualIP": "198.51.100.1" }));
 }
 
-fn choose_secrets(hand: &mut dyn Client, random: &mut Random) {
+fn choose_secrets(client: &mut dyn Client, random: &mut Random) {
     let (pull, ssh) = (random.pick(&PULL_SECRETS), random.pick(&SSH_SECRETS));
-    change(hand, random, &json!({ "pullSecretRef": { "name": pull }, "sshKeySecretRef": { "name": ssh } }));
+    change(client, random, &json!({ "pullSecretRef": { "name": pull }, "sshKeySecretRef": { "name": ssh } }));
 }
 
-fn change_mutable(hand: &mut dyn Client, random: &mut Random) {
+fn change_mutable(client: &mut dyn Client, random: &mut Random) {
     let policy = random.pick(&["HighlyAvailable", "SingleReplica"]);
     let kind = random.pick(&["dpf-production", "dpf-dev"]);
-    change(hand, random, &json!({ "infrastructureAvailabilityPolicy": policy, "clusterType": kind }));
+    change(client, random, &json!({ "infrastructureAvailabilityPolicy": policy, "clusterType": kind }));
 }
 
-fn change_immutable(hand: &mut dyn Client, random: &mut Random) {
+fn change_immutable(client: &mut dyn Client, random: &mut Random) {
     let policy = random.pick(&["HighlyAvailable", "SingleReplica"]);
     let class = random.pick(&[STORAGE_CLASS, "another"]);
-    change(hand, random, &json!({ "controlPlaneAvailabilityPolicy": policy, "etcdStorageClass": class }));
+    change(client, random, &json!({ "controlPlaneAvailabilityPolicy": policy, "etcdStorageClass": class }));
 }
 
-fn rotate(hand: &mut dyn Client, random: &mut Random) {
+fn rotate(client: &mut dyn Client, random: &mut Random) {
     let which = random.below(5).to_string();
     if random.below(2) == 0 {
         let name = random.pick(&PULL_SECRETS);
-        stage::write_secret(hand, name, ".dockerconfigjson", &stage::docker_config(&which));
+        stage::write_secret(client, name, ".dockerconfigjson", &stage::docker_config(&which));
     } else {
-        stage::write_secret(hand, random.pick(&SSH_SECRETS), "ssh-publickey", &stage::ssh_keys(&which));
+        stage::write_secret(client, random.pick(&SSH_SECRETS), "ssh-publickey", &stage::ssh_keys(&which));
     }
 }
 
-fn break_secret(hand: &mut dyn Client, random: &mut Random) {
+fn break_secret(client: &mut dyn Client, random: &mut Random) {
     let broken = format!("{{\"{SECRET}\": ");
     if random.below(2) == 0 {
-        stage::write_secret(hand, random.pick(&PULL_SECRETS), ".dockerconfigjson", &broken);
+        stage::write_secret(client, random.pick(&PULL_SECRETS), ".dockerconfigjson", &broken);
     } else {
-        stage::write_secret(hand, random.pick(&SSH_SECRETS), "ssh-publickey", &broken);
+        stage::write_secret(client, random.pick(&SSH_SECRETS), "ssh-publickey", &broken);
     }
 }
 
-fn delete_secret(hand: &mut dyn Client, random: &mut Random) {
+fn delete_secret(client: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&[PULL_SECRETS[0], PULL_SECRETS[1], SSH_SECRETS[0], SSH_SECRETS[1]]);
-    hand.delete(&ObjectRef::namespaced(&names::secret(), NAMESPACE, name));
+    client.delete(&ObjectRef::namespaced(&names::secret(), NAMESPACE, name));
 }
 
-fn restore(hand: &mut dyn Client, _: &mut Random) {
-    stage::restore(hand);
+fn restore(client: &mut dyn Client, _: &mut Random) {
+    stage::restore(client);
 }
 
-fn delete_storage_class(hand: &mut dyn Client, _: &mut Random) {
-    hand.delete(&ObjectRef::cluster(&names::storage_class(), STORAGE_CLASS));
+fn delete_storage_class(client: &mut dyn Client, _: &mut Random) {
+    client.delete(&ObjectRef::cluster(&names::storage_class(), STORAGE_CLASS));
 }
 
-fn delete_pool(hand: &mut dyn Client, _: &mut Random) {
-    hand.delete(&stage::pool());
+fn delete_pool(client: &mut dyn Client, _: &mut Random) {
+    client.delete(&stage::pool());
 }
 
-fn take_address(hand: &mut dyn Client, random: &mut Random) {
+fn take_address(client: &mut dyn Client, random: &mut Random) {
     let address = random.pick(&VIPS);
     let metadata = json!({ "namespace": NAMESPACE, "name": "squatter", "annotations": { "metallb.io/loadBalancerIPs": address } });
     let object =
         json!({ "metadata": metadata, "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] } });
-    hand.create(&names::service(), &object);
+    client.create(&names::service(), &object);
 }
 
 /// Sets the address of a bridge to that of an unrelated Service.
-fn ask_for_a_strangers(hand: &mut dyn Client, random: &mut Random) {
-    if let Some(address) = stage::address_of_stranger(hand) {
-        change(hand, random, &json!({ "metalLBVirtualIP": address }));
+fn ask_for_a_strangers(client: &mut dyn Client, random: &mut Random) {
+    if let Some(address) = stage::address_of_stranger(client) {
+        change(client, random, &json!({ "metalLBVirtualIP": address }));
     }
 }
 
 /// Makes a bridge and an unrelated Service request the same free address at the same time.
-fn ask_with_a_stranger(hand: &mut dyn Client, random: &mut Random) {
+fn ask_with_a_stranger(client: &mut dyn Client, random: &mut Random) {
     let address = random.pick(&["192.0.2.50", "192.0.2.51"]);
     if random.below(2) == 0 {
-        stage::move_stranger(hand, address);
-        change(hand, random, &json!({ "metalLBVirtualIP": address }));
+        stage::move_stranger(client, address);
+        change(client, random, &json!({ "metalLBVirtualIP": address }));
     } else {
-        change(hand, random, &json!({ "metalLBVirtualIP": address }));
-        stage::move_stranger(hand, address);
+        change(client, random, &json!({ "metalLBVirtualIP": address }));
+        stage::move_stranger(client, address);
     }
 }
 
 /// Moves the unrelated Service to another address.
-fn let_go(hand: &mut dyn Client, random: &mut Random) {
-    stage::move_stranger(hand, random.pick(&["192.0.2.60", "192.0.2.61"]));
+fn let_go(client: &mut dyn Client, random: &mut Random) {
+    stage::move_stranger(client, random.pick(&["192.0.2.60", "192.0.2.61"]));
 }
 
-fn stop_hypershift(hand: &mut dyn Client, _: &mut Random) {
-    stage::run_hypershift(hand, false);
+fn stop_hypershift(client: &mut dyn Client, _: &mut Random) {
+    stage::run_hypershift(client, false);
 }
 
-fn disturb_registry(hand: &mut dyn Client, random: &mut Random) {
+fn disturb_registry(client: &mut dyn Client, random: &mut Random) {
     let health = random.pick(&[Health::Up, Health::Down, Health::Forbidden]);
-    stage::with_registry(hand, |registry| registry.health = health);
+    stage::with_registry(client, |registry| registry.health = health);
 }
 
 /// Revokes the controller's permission to list and watch a kind, or restores it for all kinds.
-fn forbid_watches(hand: &mut dyn Client, random: &mut Random) {
+fn forbid_watches(client: &mut dyn Client, random: &mut Random) {
     let kinds = stage::watched();
     let index = usize::try_from(random.below(kinds.len() as u64)).unwrap_or(0);
     if random.below(3) == 0 {
-        return stage::permit_watches(hand);
+        return stage::permit_watches(client);
     }
-    hand.permit_watches(&kinds[index], false);
+    client.permit_watches(&kinds[index], false);
 }
 
-fn delete_dpu_cluster(hand: &mut dyn Client, random: &mut Random) {
+fn delete_dpu_cluster(client: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&DPU_CLUSTERS);
-    hand.delete(&ObjectRef::namespaced(&names::dpu_cluster(), DPF, name));
+    client.delete(&ObjectRef::namespaced(&names::dpu_cluster(), DPF, name));
 }
 
-fn create_dpu_cluster(hand: &mut dyn Client, random: &mut Random) {
-    stage::restore_dpu_cluster(hand, random.pick(&DPU_CLUSTERS));
+fn create_dpu_cluster(client: &mut dyn Client, random: &mut Random) {
+    stage::restore_dpu_cluster(client, random.pick(&DPU_CLUSTERS));
 }
 
 /// Sets the kubeconfig of a DPUCluster in the name of another client, or removes it.
-fn give_kubeconfig(hand: &mut dyn Client, random: &mut Random) {
+fn give_kubeconfig(client: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&DPU_CLUSTERS);
     let kubeconfig = random.pick(&[Some(KUBECONFIG_OF_OTHERS), None]);
     let target = ObjectRef::namespaced(&names::dpu_cluster(), DPF, name);
-    hand.merge(&target, &json!({ "spec": { "kubeconfig": kubeconfig } }));
+    client.merge(&target, &json!({ "spec": { "kubeconfig": kubeconfig } }));
 }
 
 fn hosted_cluster(name: &str) -> ObjectRef {
@@ -288,79 +288,79 @@ fn hosted_cluster(name: &str) -> ObjectRef {
 }
 
 /// Starts or ends a fault of a bridge's control plane.
-fn befall(hand: &mut dyn Client, name: &str, what: &str, value: Option<&str>) {
-    hand.merge(&hosted_cluster(name), &json!({ "metadata": { "annotations": { what: value } } }));
+fn annotate(client: &mut dyn Client, name: &str, what: &str, value: Option<&str>) {
+    client.merge(&hosted_cluster(name), &json!({ "metadata": { "annotations": { what: value } } }));
 }
 
-fn let_ail(hand: &mut dyn Client, random: &mut Random) {
+fn let_ail(client: &mut dyn Client, random: &mut Random) {
     let how = random.pick(&[Some(hypershift::DEGRADED), Some(hypershift::FLAPPING), None]);
-    befall(hand, random.pick(&BRIDGES), hypershift::AILS, how);
+    annotate(client, random.pick(&BRIDGES), hypershift::AILS, how);
 }
 
 /// Upgrades complete when the nodes are ready.
-fn keep_nodes_away(hand: &mut dyn Client, random: &mut Random) {
+fn keep_nodes_away(client: &mut dyn Client, random: &mut Random) {
     let nodes = random.pick(&[Some(hypershift::NO_NODES), None]);
-    befall(hand, random.pick(&BRIDGES), hypershift::NODES, nodes);
+    annotate(client, random.pick(&BRIDGES), hypershift::NODES, nodes);
 }
 
-fn pause_hypershift(hand: &mut dyn Client, random: &mut Random) {
+fn pause_hypershift(client: &mut dyn Client, random: &mut Random) {
     let until = random.pick(&[Some("true"), None]);
-    hand.merge(&hosted_cluster(random.pick(&BRIDGES)), &json!({ "spec": { "pausedUntil": until } }));
+    client.merge(&hosted_cluster(random.pick(&BRIDGES)), &json!({ "spec": { "pausedUntil": until } }));
 }
 
-fn cut_off(hand: &mut dyn Client, random: &mut Random) {
+fn cut_off(client: &mut dyn Client, random: &mut Random) {
     let releases = random.pick(&[Some(hypershift::UNREACHABLE), None]);
-    befall(hand, random.pick(&BRIDGES), hypershift::RELEASES, releases);
+    annotate(client, random.pick(&BRIDGES), hypershift::RELEASES, releases);
 }
 
-fn hold_teardown_up(hand: &mut dyn Client, random: &mut Random) {
+fn hold_teardown_up(client: &mut dyn Client, random: &mut Random) {
     let held = random.pick(&[Some("true"), None]);
-    befall(hand, random.pick(&BRIDGES), hypershift::STUCK, held);
+    annotate(client, random.pick(&BRIDGES), hypershift::STUCK, held);
 }
 
-fn delete_hosted_cluster(hand: &mut dyn Client, random: &mut Random) {
-    hand.delete(&hosted_cluster(random.pick(&BRIDGES)));
+fn delete_hosted_cluster(client: &mut dyn Client, random: &mut Random) {
+    client.delete(&hosted_cluster(random.pick(&BRIDGES)));
 }
 
-fn delete_node_pool(hand: &mut dyn Client, random: &mut Random) {
-    hand.delete(&ObjectRef::namespaced(&names::node_pool(), NAMESPACE, random.pick(&BRIDGES)));
+fn delete_node_pool(client: &mut dyn Client, random: &mut Random) {
+    client.delete(&ObjectRef::namespaced(&names::node_pool(), NAMESPACE, random.pick(&BRIDGES)));
 }
 
-fn edit_hosted_cluster(hand: &mut dyn Client, random: &mut Random) {
+fn edit_hosted_cluster(client: &mut dyn Client, random: &mut Random) {
     let cluster = hosted_cluster(random.pick(&BRIDGES));
     let patch = if random.below(2) == 0 {
         json!({ "spec": { "release": { "image": IMAGES[0] } } })
     } else {
         json!({ "metadata": { "labels": { "dpf.hcp.bridge.com/cluster-type": "another", "team": "x" } } })
     };
-    hand.merge(&cluster, &patch);
+    client.merge(&cluster, &patch);
 }
 
 /// Returns a random Secret that a bridge has created.
-fn any_copy(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
+fn any_copy(client: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
     let kind = names::secret();
-    let copies = hand.server().objects(&kind);
+    let copies = client.server().objects(&kind);
     let copies: Vec<_> =
         copies.iter().filter(|secret| secret["metadata"]["labels"][names::BRIDGE_NAME].is_string()).collect();
     let index = usize::try_from(random.below(copies.len() as u64)).ok()?;
     copies.get(index).filter(|copy| !is_deleting(copy)).map(|copy| reference(&kind, copy))
 }
 
-fn change_copy(hand: &mut dyn Client, random: &mut Random) {
-    if let Some(copy) = any_copy(hand, random) {
+fn change_copy(client: &mut dyn Client, random: &mut Random) {
+    if let Some(copy) = any_copy(client, random) {
         let key = random.pick(&[".dockerconfigjson", "id_rsa.pub", "super-admin.conf"]);
-        hand.merge(&copy, &json!({ "data": { key: "e30=" } }));
+        client.merge(&copy, &json!({ "data": { key: "e30=" } }));
     }
 }
 
-fn delete_copy(hand: &mut dyn Client, random: &mut Random) {
-    if let Some(copy) = any_copy(hand, random) {
-        hand.delete(&copy);
+fn delete_copy(client: &mut dyn Client, random: &mut Random) {
+    if let Some(copy) = any_copy(client, random) {
+        client.delete(&copy);
     }
 }
 
 /// Creates an object with a name that a bridge would use.
-fn squat(hand: &mut dyn Client, random: &mut Random) {
+fn squat(client: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&BRIDGES);
     let metadata =
         |name: &str| json!({ "namespace": NAMESPACE, "name": name, "annotations": { "squatter": "yes" } });
@@ -378,5 +378,5 @@ fn squat(hand: &mut dyn Client, random: &mut Random) {
         1 => (names::secret(), json!({ "metadata": metadata(&format!("{name}-pull-secret")) })),
         _ => (names::secret(), json!({ "metadata": metadata(&format!("{name}-ssh-key")) })),
     };
-    hand.create(&kind, &object);
+    client.create(&kind, &object);
 }

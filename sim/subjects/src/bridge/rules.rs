@@ -81,7 +81,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
         name: "an_address_is_not_given_up_in_vain",
         sentence: "The API server's Service asks for what another has only if that is a bridge's too, and one wants its own address.",
-        holds: an_address_is_not_given_up_in_vain,
+        holds: an_address_is_released_only_for_another_bridge,
     },
     Invariant {
         name: "what_is_immutable_is_left_alone",
@@ -292,14 +292,14 @@ fn ready_means_available(moment: &Moment<'_>) -> Result<(), String> {
     if object.kind != names::bridge() || is_ready(old) || !is_ready(new) {
         return Ok(());
     }
-    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    let Some(state) = moment.history.process(process) else { return Ok(()) };
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let cluster = ObjectRef::namespaced(&names::hosted_cluster(), namespace, &object.name);
     let was_available = |cluster: &Value| conditions(cluster, "Available", "True");
     // The previous delivered state counts as well: the new one may have arrived while the status was in transit.
-    let told = life.told.get(&cluster).into_iter();
-    let before = life.told_before.get(&cluster).map(|(_, object)| object);
-    if told.chain(before).any(|cluster| was_available(cluster)) {
+    let observed = state.observed.get(&cluster).into_iter();
+    let before = state.previous.get(&cluster).map(|(_, object)| object);
+    if observed.chain(before).any(|cluster| was_available(cluster)) {
         return Ok(());
     }
     Err(format!("{object} is called Ready, and its HostedCluster was not available by all that was told"))
@@ -361,19 +361,19 @@ fn the_nodepool_follows(moment: &Moment<'_>) -> Result<(), String> {
     if object.kind != names::node_pool() || image(old) == image(new) {
         return Ok(());
     }
-    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    let Some(state) = moment.history.process(process) else { return Ok(()) };
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let cluster = ObjectRef::namespaced(&names::hosted_cluster(), namespace, &object.name);
     // The write may have been in transit for a while.
-    let told = life.told.get(&cluster).into_iter();
-    let mut told = told.chain(life.told_before.get(&cluster).map(|(_, object)| object)).peekable();
-    if told.peek().is_none() || told.any(|cluster| hypershift::has_completed(cluster, &image(new))) {
+    let observed = state.observed.get(&cluster).into_iter();
+    let mut observed = observed.chain(state.previous.get(&cluster).map(|(_, object)| object)).peekable();
+    if observed.peek().is_none() || observed.any(|cluster| hypershift::has_completed(cluster, &image(new))) {
         return Ok(());
     }
     Err(format!("{object} was given {}, which its HostedCluster has not completed", image(new)))
 }
 
-fn an_address_is_not_given_up_in_vain(moment: &Moment<'_>) -> Result<(), String> {
+fn an_address_is_released_only_for_another_bridge(moment: &Moment<'_>) -> Result<(), String> {
     let Some((process, Change { object, old: Some(old), new: Some(new), .. })) = moment.entry.by_process()
     else {
         return Ok(());
@@ -386,15 +386,15 @@ fn an_address_is_not_given_up_in_vain(moment: &Moment<'_>) -> Result<(), String>
     let own = has(old);
     let is_wanted =
         moment.history.objects(&names::bridge()).any(|bridge| bridge["spec"]["metalLBVirtualIP"] == own);
-    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    let Some(state) = moment.history.process(process) else { return Ok(()) };
     if object.kind != names::service() || own == asked {
         return Ok(());
     }
-    let others = life.told.iter().filter(|(other, _)| other.kind == object.kind && *other != object);
+    let others = state.observed.iter().filter(|(other, _)| other.kind == object.kind && *other != object);
     // The write may have been in transit for a while.
-    let was_told =
-        |other: &ObjectRef| life.told_before.get(other).is_none_or(|(_, before)| has(before) == asked);
-    let holder = others.into_iter().find(|(other, service)| has(service) == asked && was_told(other));
+    let had_it_before =
+        |other: &ObjectRef| state.previous.get(other).is_none_or(|(_, before)| has(before) == asked);
+    let holder = others.into_iter().find(|(other, service)| has(service) == asked && had_it_before(other));
     match holder {
         Some((holder, _)) if holder.name != names::API_SERVICE || (!own.is_null() && !is_wanted) => {
             Err(format!("{object} has {own} and was made to ask for {asked}, which {holder} has"))

@@ -45,8 +45,8 @@ pub(super) fn registry() -> Registry {
 }
 
 /// Changes the registry, for example to make it fail.
-pub(super) fn with_registry(hand: &mut dyn Client, change: impl FnOnce(&mut Registry)) {
-    if let Some((outside, _)) = hand.outside() {
+pub(super) fn with_registry(client: &mut dyn Client, change: impl FnOnce(&mut Registry)) {
+    if let Some((outside, _)) = client.outside() {
         let outside: &mut dyn Any = outside;
         if let Some(registry) = outside.downcast_mut() {
             change(registry);
@@ -59,9 +59,9 @@ pub(super) fn namespace() -> Arc<Kind> {
 }
 
 /// Creates the prerequisites before the start.
-pub(super) fn begin(hand: &mut dyn Client) {
+pub(super) fn begin(client: &mut dyn Client) {
     for name in [NAMESPACE, DPF, METALLB] {
-        hand.create(&namespace(), &json!({ "metadata": { "name": name } }));
+        client.create(&namespace(), &json!({ "metadata": { "name": name } }));
     }
     for object in hypershift::installation() {
         let kind = match object["kind"].as_str() {
@@ -69,36 +69,36 @@ pub(super) fn begin(hand: &mut dyn Client) {
             Some("Deployment") => names::deployment(),
             _ => names::config_map(),
         };
-        hand.create(&kind, &object);
+        client.create(&kind, &object);
     }
-    restore(hand);
+    restore(client);
 }
 
 /// Restores everything that an operation has broken.
-pub(super) fn restore(hand: &mut dyn Client) {
-    with_registry(hand, |registry| registry.health = Health::Up);
-    permit_watches(hand);
-    run_hypershift(hand, true);
+pub(super) fn restore(client: &mut dyn Client) {
+    with_registry(client, |registry| registry.health = Health::Up);
+    permit_watches(client);
+    run_hypershift(client, true);
     for name in DPU_CLUSTERS {
-        restore_dpu_cluster(hand, name);
+        restore_dpu_cluster(client, name);
     }
-    hand.create(
+    client.create(
         &names::storage_class(),
         &json!({ "metadata": { "name": STORAGE_CLASS }, "provisioner": "rbd.csi.ceph.com" }),
     );
-    hand.create(
+    client.create(
         &names::pool(),
         &json!({ "metadata": { "namespace": METALLB, "name": "vips" }, "spec": { "addresses": ["192.0.2.0/24"], "autoAssign": false } }),
     );
     for name in PULL_SECRETS {
-        write_secret(hand, name, ".dockerconfigjson", &docker_config("1"));
+        write_secret(client, name, ".dockerconfigjson", &docker_config("1"));
     }
     for name in SSH_SECRETS {
-        write_secret(hand, name, "ssh-publickey", &ssh_keys("1"));
+        write_secret(client, name, "ssh-publickey", &ssh_keys("1"));
     }
-    move_stranger(hand, "192.0.2.69");
+    move_stranger(client, "192.0.2.69");
     for name in [NAMESPACE, METALLB] {
-        hand.delete(&ObjectRef::namespaced(&names::service(), name, "squatter"));
+        client.delete(&ObjectRef::namespaced(&names::service(), name, "squatter"));
     }
 }
 
@@ -108,22 +108,22 @@ fn stranger() -> ObjectRef {
 }
 
 /// Makes the unrelated Service request an address that no other Service may have.
-pub(super) fn move_stranger(hand: &mut dyn Client, address: &str) {
+pub(super) fn move_stranger(client: &mut dyn Client, address: &str) {
     let target = stranger();
     let annotations = json!({ "metallb.io/loadBalancerIPs": address });
-    if hand.server().object(&target).is_some() {
-        hand.merge(&target, &json!({ "metadata": { "annotations": annotations } }));
+    if client.server().object(&target).is_some() {
+        client.merge(&target, &json!({ "metadata": { "annotations": annotations } }));
         return;
     }
     let metadata = json!({ "namespace": target.namespace, "name": target.name, "annotations": annotations });
     let object =
         json!({ "metadata": metadata, "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] } });
-    hand.create(&names::service(), &object);
+    client.create(&names::service(), &object);
 }
 
 /// Returns the address of the unrelated Service.
-pub(super) fn address_of_stranger(hand: &dyn Client) -> Option<String> {
-    let service = hand.server().object(&stranger())?;
+pub(super) fn address_of_stranger(client: &dyn Client) -> Option<String> {
+    let service = client.server().object(&stranger())?;
     service["status"]["loadBalancer"]["ingress"][0]["ip"].as_str().map(str::to_owned)
 }
 
@@ -141,9 +141,9 @@ pub(super) fn watched() -> [Arc<Kind>; 7] {
 }
 
 /// Permits the watches of all of these kinds.
-pub(super) fn permit_watches(hand: &mut dyn Client) {
+pub(super) fn permit_watches(client: &mut dyn Client) {
     for kind in watched() {
-        hand.permit_watches(&kind, true);
+        client.permit_watches(&kind, true);
     }
 }
 
@@ -151,30 +151,30 @@ pub(super) fn pool() -> ObjectRef {
     ObjectRef::namespaced(&names::pool(), METALLB, "vips")
 }
 
-pub(super) fn restore_dpu_cluster(hand: &mut dyn Client, name: &str) {
+pub(super) fn restore_dpu_cluster(client: &mut dyn Client, name: &str) {
     let object = json!({ "metadata": { "namespace": DPF, "name": name }, "spec": { "type": "static" } });
-    hand.create(&names::dpu_cluster(), &object);
+    client.create(&names::dpu_cluster(), &object);
     let target = ObjectRef::namespaced(&names::dpu_cluster(), DPF, name);
-    let objects = hand.server().objects(&names::dpu_cluster());
+    let objects = client.server().objects(&names::dpu_cluster());
     let is_theirs = |object: &Value| {
         metadata(object, "name") == name && object["spec"]["kubeconfig"] == KUBECONFIG_OF_OTHERS
     };
     if objects.iter().any(|object| is_theirs(object)) {
-        hand.merge(&target, &json!({ "spec": { "kubeconfig": null } }));
+        client.merge(&target, &json!({ "spec": { "kubeconfig": null } }));
     }
 }
 
-pub(super) fn run_hypershift(hand: &mut dyn Client, runs: bool) {
+pub(super) fn run_hypershift(client: &mut dyn Client, runs: bool) {
     let target = ObjectRef::namespaced(&names::deployment(), names::HYPERSHIFT, names::HYPERSHIFT_OPERATOR);
-    hand.merge(&target, &json!({ "spec": { "replicas": u8::from(runs) } }));
+    client.merge(&target, &json!({ "spec": { "replicas": u8::from(runs) } }));
 }
 
 /// Creates a Secret, or replaces its content.
-pub(super) fn write_secret(hand: &mut dyn Client, name: &str, key: &str, content: &str) {
+pub(super) fn write_secret(client: &mut dyn Client, name: &str, key: &str, content: &str) {
     let data = json!({ key: STANDARD.encode(content) });
     let object = json!({ "metadata": { "namespace": NAMESPACE, "name": name }, "data": data });
-    hand.create(&names::secret(), &object);
-    hand.merge(&ObjectRef::namespaced(&names::secret(), NAMESPACE, name), &json!({ "data": data }));
+    client.create(&names::secret(), &object);
+    client.merge(&ObjectRef::namespaced(&names::secret(), NAMESPACE, name), &json!({ "data": data }));
 }
 
 /// Returns one of several pull secrets.

@@ -149,14 +149,14 @@ impl Flaw for AppliesAreAssumed {
 
 #[derive(Default)]
 struct ReadsFromCache {
-    told: std::collections::BTreeMap<(String, String, String), Arc<Value>>,
+    cache: std::collections::BTreeMap<(String, String, String), Arc<Value>>,
 }
 
 impl Flaw for ReadsFromCache {
     fn event(&mut self, event: Event) -> Option<Event> {
         if let Event::Applied { kind, object } = &event {
             let part = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-            self.told.insert((kind.kind.clone(), part("namespace"), part("name")), Arc::clone(object));
+            self.cache.insert((kind.kind.clone(), part("namespace"), part("name")), Arc::clone(object));
         }
         Some(event)
     }
@@ -164,8 +164,8 @@ impl Flaw for ReadsFromCache {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         let Action::Get { target, .. } = &request.action else { return None };
         let namespace = target.namespace.clone().unwrap_or_default();
-        let told = self.told.get(&(target.kind.kind.clone(), namespace, target.name.clone()))?;
-        Some(Ok(Success::Object(Arc::clone(told))))
+        let cached = self.cache.get(&(target.kind.kind.clone(), namespace, target.name.clone()))?;
+        Some(Ok(Success::Object(Arc::clone(cached))))
     }
 }
 

@@ -11,7 +11,7 @@ use lockstep_sim::bugs::{Bug, Flaw, plant};
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
-use super::common::{Deaf, DpuClusters, Extra, NoFinalizer, Secrets, TellsSecrets, Unheard, change, is};
+use super::common::{Deaf, DpuClusters, Extra, LogsSecrets, NoFinalizer, Secrets, Unheard, change, is};
 use super::requests::{StatusAlways, TimesMove, status_patch};
 
 mod status;
@@ -123,7 +123,7 @@ pub(super) const BUGS: &[Bug] = &[
         "The ingress endpoint is given as soon as there is a HostedCluster.",
         plant::<status::EarlyIngress>,
     ),
-    bug("tells_secrets", "What is read is told in the log.", plant::<TellsSecrets>),
+    bug("tells_secrets", "What is read is told in the log.", plant::<LogsSecrets>),
     bug("writes_status_at_every_pass", "The status is written, changed or not.", plant::<StatusAlways>),
     bug("moves_transition_times", "lastTransitionTime is set at every write.", plant::<TimesMove>),
 ];

@@ -51,11 +51,11 @@ impl Flaw for WallClock {
     fn now(&mut self, now: Now) -> Now {
         let first = *self.first.get_or_insert(now.wall);
         // Enough room for a clock that jumps backwards.
-        let told = Duration::from_hours(48) + (now.wall - first);
-        let told = told.saturating_sub(first - now.wall);
+        let reported = Duration::from_hours(48) + (now.wall - first);
+        let reported = reported.saturating_sub(first - now.wall);
         let real = now.monotonic.elapsed();
-        (self.ahead, self.behind) = (told.saturating_sub(real), real.saturating_sub(told));
-        Now { monotonic: Monotonic::from_elapsed(told), ..now }
+        (self.ahead, self.behind) = (reported.saturating_sub(real), real.saturating_sub(reported));
+        Now { monotonic: Monotonic::from_elapsed(reported), ..now }
     }
 
     fn deadline(&self, deadline: Option<Deadline>) -> Option<Deadline> {

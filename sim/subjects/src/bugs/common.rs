@@ -138,11 +138,11 @@ impl Flaw for NoFinalizer {
 }
 
 #[derive(Default)]
-pub(super) struct TellsSecrets {
+pub(super) struct LogsSecrets {
     read: Option<String>,
 }
 
-impl Flaw for TellsSecrets {
+impl Flaw for LogsSecrets {
     fn event(&mut self, event: Event) -> Option<Event> {
         if let Event::Finished { outcome: Ok(Success::Object(object)), .. } = &event
             && object["kind"] == "Secret"

@@ -13,7 +13,7 @@ use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
 use super::common::{
-    Asked, Deaf, DpuClusters, Extra, NoFinalizer, Secrets, TellsSecrets, Unheard, change, decoded, is,
+    Asked, Deaf, DpuClusters, Extra, LogsSecrets, NoFinalizer, Secrets, Unheard, change, decoded, is,
 };
 use super::requests::{StatusAlways, TimesMove};
 
@@ -56,7 +56,7 @@ pub(super) const BUGS: &[Bug] = &[
     bug(
         "tells_of_one_server",
         "Argo CD's Secrets all name the server of the first cluster.",
-        plant::<TellsOneServer>,
+        plant::<NamesOneServer>,
     ),
     bug(
         "takes_failures_for_done",
@@ -66,7 +66,7 @@ pub(super) const BUGS: &[Bug] = &[
     bug("knows_one_server", "An Application goes to where the first one went.", plant::<OneServer>),
     bug("never_syncs", "Applications have no sync policy.", plant::<NeverSyncs>),
     bug("owns_secrets", "Argo CD's Secrets are owned by a service of another namespace.", plant::<Owns>),
-    bug("tells_credentials", "What is read of a Secret is told in the log.", plant::<TellsSecrets>),
+    bug("tells_credentials", "What is read of a Secret is told in the log.", plant::<LogsSecrets>),
     bug("annotates_credentials", "Credentials are written to Applications.", plant::<Annotates>),
     bug("leaves_applications", "Applications of clusters that go stay.", plant::<LeavesApplications>),
     bug("leaves_secrets", "Argo CD's Secrets stay.", plant::<LeavesSecrets>),
@@ -283,9 +283,9 @@ impl Flaw for OneServer {
 }
 
 #[derive(Default)]
-struct TellsOneServer(Option<Value>);
+struct NamesOneServer(Option<Value>);
 
-impl Flaw for TellsOneServer {
+impl Flaw for NamesOneServer {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         change(request, "Secret", |manifest| {
             let server = &mut manifest["data"]["server"];
@@ -367,9 +367,9 @@ impl Flaw for Annotates {
         change(request, "Secret", |manifest| {
             self.0 = manifest["data"]["config"].as_str().map(decoded);
         });
-        let told = self.0.clone().unwrap_or_default();
+        let config = self.0.clone().unwrap_or_default();
         change(request, "Application", |manifest| {
-            manifest["metadata"]["annotations"]["config"] = told.into();
+            manifest["metadata"]["annotations"]["config"] = config.into();
         });
         None
     }

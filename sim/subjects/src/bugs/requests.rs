@@ -103,7 +103,7 @@ pub(super) const BUGS: &[Bug] = &[
         name: "secrets_are_told",
         sentence: "What was applied last is told in events.",
         controller: HOST,
-        plant: plant::<SecretsTold>,
+        plant: plant::<SecretsInEvents>,
         garble: None,
     },
     Bug {
@@ -374,18 +374,18 @@ impl Flaw for WrongNamespace {
 }
 
 #[derive(Default)]
-struct SecretsTold {
+struct SecretsInEvents {
     last: String,
 }
 
-impl Flaw for SecretsTold {
+impl Flaw for SecretsInEvents {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         match &mut request.action {
             Action::Apply { manifest, .. } => self.last = manifest.to_string(),
             Action::Create { target, manifest } if target.kind.kind == "Event" => {
-                let mut told = Value::clone(manifest);
-                told["note"] = json!(self.last);
-                *manifest = Arc::new(told);
+                let mut event = Value::clone(manifest);
+                event["note"] = json!(self.last);
+                *manifest = Arc::new(event);
             }
             _ => {}
         }

@@ -55,7 +55,7 @@ pub(super) const BUGS: &[Bug] = &[
     ),
     bug("never_reloads", "Changes of the configuration go unseen.", plant::<NeverReloads>),
     bug("skips_are_not_counted", "Skipped resources are not counted.", plant::<SkipsAreNotCounted>),
-    bug("tells_the_url", "The broker's URL is logged when it is connected to.", plant::<TellsTheUrl>),
+    bug("tells_the_url", "The broker's URL is logged when it is connected to.", plant::<LogsTheUrl>),
     bug(
         "an_api_that_is_busy_is_given_up",
         "After the API asked to be left alone it is never asked again.",
@@ -271,9 +271,9 @@ impl Flaw for SkipsAreNotCounted {
 }
 
 #[derive(Default)]
-struct TellsTheUrl(Option<String>);
+struct LogsTheUrl(Option<String>);
 
-impl Flaw for TellsTheUrl {
+impl Flaw for LogsTheUrl {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         if let Action::Connect { broker } = &request.action
             && let lockstep_engine::broker::Broker::RabbitMq { url, .. } = &**broker

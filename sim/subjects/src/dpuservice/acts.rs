@@ -36,7 +36,7 @@ pub(super) const ACTS: &[Operation] = &[
     Operation::new("move a cluster", "admin", 2, move_cluster),
     Operation::new("give two clusters one server", "admin", 2, share_server),
     Operation::new("cut a cluster off", "admin", 4, cut_off),
-    Operation::new("put everything right", "admin", 5, mend),
+    Operation::new("put everything right", "admin", 5, restore),
     Operation::new("delete an Application", "other controller", 3, delete_application),
     Operation::new("edit an Application", "other controller", 4, edit_application),
     Operation::new("strip an Application", "other controller", 2, strip_application),
@@ -61,55 +61,55 @@ fn some_cluster(random: &mut Random) -> Name {
 
 /// Returns a random object of a kind that matches.
 fn some(
-    hand: &dyn Client,
+    client: &dyn Client,
     kind: &Arc<Kind>,
     random: &mut Random,
     is_so: fn(&Value) -> bool,
 ) -> Option<ObjectRef> {
-    let objects = hand.server().objects(kind);
+    let objects = client.server().objects(kind);
     let found: Vec<_> = objects.iter().filter(|object| is_so(object)).collect();
     let index = usize::try_from(random.below(found.len() as u64)).ok()?;
     found.get(index).map(|object| reference(kind, object))
 }
 
-fn some_application(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
-    some(hand, &names::application(), random, |object| identity::of_application(object).is_some())
+fn some_application(client: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
+    some(client, &names::application(), random, |object| identity::of_application(object).is_some())
 }
 
-fn some_secret(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
+fn some_secret(client: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
     let is_argos = |object: &Value| {
         metadata(object, "namespace") == ARGO_NAMESPACE && identity::of_secret(object).is_some()
     };
-    some(hand, &names::secret(), random, is_argos)
+    some(client, &names::secret(), random, is_argos)
 }
 
 /// After fault injection has ended, sets every service to a new version with a chart that starts.
-pub(super) fn settle(hand: &mut dyn Client) {
+pub(super) fn settle(client: &mut dyn Client) {
     for service in SERVICES {
         let patch = json!({ "spec": { "source": { "version": LAST_VERSION } } });
-        hand.merge(&stage::name(service).object(&names::service()), &patch);
+        client.merge(&stage::name(service).object(&names::service()), &patch);
     }
 }
 
-fn create_service(hand: &mut dyn Client, random: &mut Random) {
+fn create_service(client: &mut dyn Client, random: &mut Random) {
     let service = stage::service(&some_service(random), random.pick(&VERSIONS));
-    hand.create(&names::service(), &service);
+    client.create(&names::service(), &service);
 }
 
-fn delete_service(hand: &mut dyn Client, random: &mut Random) {
-    hand.delete(&some_service(random).object(&names::service()));
+fn delete_service(client: &mut dyn Client, random: &mut Random) {
+    client.delete(&some_service(random).object(&names::service()));
 }
 
-fn change(hand: &mut dyn Client, random: &mut Random, spec: &Value) {
-    hand.merge(&some_service(random).object(&names::service()), &json!({ "spec": spec }));
+fn change(client: &mut dyn Client, random: &mut Random, spec: &Value) {
+    client.merge(&some_service(random).object(&names::service()), &json!({ "spec": spec }));
 }
 
-fn choose_version(hand: &mut dyn Client, random: &mut Random) {
+fn choose_version(client: &mut dyn Client, random: &mut Random) {
     let version = random.pick(&VERSIONS);
-    change(hand, random, &json!({ "source": { "version": version } }));
+    change(client, random, &json!({ "source": { "version": version } }));
 }
 
-fn change_values(hand: &mut dyn Client, random: &mut Random) {
+fn change_values(client: &mut dyn Client, random: &mut Random) {
     let spec = match random.below(4) {
         // An integer that a 64-bit float cannot represent exactly.
         0 => json!({ "values": {
@@ -130,93 +130,93 @@ fn change_values(hand: &mut dyn Client, random: &mut Random) {
             "serviceDaemonSet": null,
         }),
     };
-    change(hand, random, &spec);
+    change(client, random, &spec);
 }
 
 /// Removes the finalizer of a service that is being deleted, as an impatient user does.
-fn let_service_go(hand: &mut dyn Client, random: &mut Random) {
+fn let_service_go(client: &mut dyn Client, random: &mut Random) {
     let target = some_service(random).object(&names::service());
-    if let Some(service) = hand.server().object(&target).cloned().filter(|service| is_deleting(service)) {
-        stage::let_go(hand, &service);
+    if let Some(service) = client.server().object(&target).cloned().filter(|service| is_deleting(service)) {
+        stage::let_go(client, &service);
     }
 }
 
-fn create_cluster(hand: &mut dyn Client, random: &mut Random) {
+fn create_cluster(client: &mut dyn Client, random: &mut Random) {
     let cluster = some_cluster(random);
-    if hand.server().object(&cluster_ref(&cluster)).is_none() {
-        stage::create_cluster(hand, &cluster);
+    if client.server().object(&cluster_ref(&cluster)).is_none() {
+        stage::create_cluster(client, &cluster);
     }
 }
 
-fn delete_cluster(hand: &mut dyn Client, random: &mut Random) {
-    hand.delete(&cluster_ref(&some_cluster(random)));
+fn delete_cluster(client: &mut dyn Client, random: &mut Random) {
+    client.delete(&cluster_ref(&some_cluster(random)));
 }
 
 /// Deletes a cluster that a finalizer keeps. The cluster stays reachable until the finalizer is removed.
-fn hold_cluster(hand: &mut dyn Client, random: &mut Random) {
+fn hold_cluster(client: &mut dyn Client, random: &mut Random) {
     let target = cluster_ref(&some_cluster(random));
-    if let Some(cluster) = hand.server().object(&target).cloned().filter(|cluster| !is_deleting(cluster)) {
+    if let Some(cluster) = client.server().object(&target).cloned().filter(|cluster| !is_deleting(cluster)) {
         let mut held = cluster["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         held.push(HOLD.into());
-        hand.merge(&target, &json!({ "metadata": { "finalizers": held } }));
-        hand.delete(&target);
+        client.merge(&target, &json!({ "metadata": { "finalizers": held } }));
+        client.delete(&target);
     }
 }
 
-fn rotate(hand: &mut dyn Client, random: &mut Random) {
+fn rotate(client: &mut dyn Client, random: &mut Random) {
     let cluster = some_cluster(random);
     let data = access(&server(&cluster), random.below(6)).secret_data();
-    hand.merge(&kubeconfig_ref(&cluster), &json!({ "data": data }));
+    client.merge(&kubeconfig_ref(&cluster), &json!({ "data": data }));
 }
 
-fn break_kubeconfig(hand: &mut dyn Client, random: &mut Random) {
+fn break_kubeconfig(client: &mut dyn Client, random: &mut Random) {
     let target = kubeconfig_ref(&some_cluster(random));
     let broken = match random.below(3) {
         0 => format!("clusters: [{{{SECRET}"),
         1 => format!("users: [{{name: {SECRET}, user: {{exec: {{command: {SECRET}}}}}}}]"),
         _ => String::new(),
     };
-    hand.merge(&target, &json!({ "data": null, "stringData": { "super-admin.conf": broken } }));
+    client.merge(&target, &json!({ "data": null, "stringData": { "super-admin.conf": broken } }));
 }
 
-fn delete_kubeconfig(hand: &mut dyn Client, random: &mut Random) {
-    hand.delete(&kubeconfig_ref(&some_cluster(random)));
+fn delete_kubeconfig(client: &mut dyn Client, random: &mut Random) {
+    client.delete(&kubeconfig_ref(&some_cluster(random)));
 }
 
-fn name_no_kubeconfig(hand: &mut dyn Client, random: &mut Random) {
-    hand.merge(&cluster_ref(&some_cluster(random)), &json!({ "spec": { "kubeconfig": null } }));
+fn name_no_kubeconfig(client: &mut dyn Client, random: &mut Random) {
+    client.merge(&cluster_ref(&some_cluster(random)), &json!({ "spec": { "kubeconfig": null } }));
 }
 
-fn move_cluster(hand: &mut dyn Client, random: &mut Random) {
+fn move_cluster(client: &mut dyn Client, random: &mut Random) {
     let cluster = some_cluster(random);
     let data = access(&format!("https://moved.{}", &server(&cluster)[8..]), random.below(6)).secret_data();
-    hand.merge(&kubeconfig_ref(&cluster), &json!({ "data": data }));
+    client.merge(&kubeconfig_ref(&cluster), &json!({ "data": data }));
 }
 
-fn share_server(hand: &mut dyn Client, random: &mut Random) {
+fn share_server(client: &mut dyn Client, random: &mut Random) {
     let (one, other) = (some_cluster(random), some_cluster(random));
     // These are credentials that the other cluster does not use: the server accepts them as its own.
     let data = access(&server(&other), 6 + random.below(2)).secret_data();
-    hand.merge(&kubeconfig_ref(&one), &json!({ "data": data }));
+    client.merge(&kubeconfig_ref(&one), &json!({ "data": data }));
 }
 
-fn cut_off(hand: &mut dyn Client, random: &mut Random) {
+fn cut_off(client: &mut dyn Client, random: &mut Random) {
     let patch = json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } });
-    hand.merge(&cluster_ref(&some_cluster(random)), &patch);
+    client.merge(&cluster_ref(&some_cluster(random)), &patch);
 }
 
-fn mend(hand: &mut dyn Client, _: &mut Random) {
-    stage::mend(hand);
+fn restore(client: &mut dyn Client, _: &mut Random) {
+    stage::restore(client);
 }
 
-fn delete_application(hand: &mut dyn Client, random: &mut Random) {
-    if let Some(target) = some_application(hand, random) {
-        hand.delete(&target);
+fn delete_application(client: &mut dyn Client, random: &mut Random) {
+    if let Some(target) = some_application(client, random) {
+        client.delete(&target);
     }
 }
 
-fn edit_application(hand: &mut dyn Client, random: &mut Random) {
-    let Some(target) = some_application(hand, random) else { return };
+fn edit_application(client: &mut dyn Client, random: &mut Random) {
+    let Some(target) = some_application(client, random) else { return };
     let patch = match random.below(5) {
         0 => json!({ "spec": { "source": { "targetRevision": "9.9.9" } } }),
         1 => json!({ "spec": { "syncPolicy": { "automated": null } } }),
@@ -224,12 +224,12 @@ fn edit_application(hand: &mut dyn Client, random: &mut Random) {
         3 => json!({ "metadata": { "labels": { "team": "x" }, "annotations": { "note": "y" } } }),
         _ => json!({ "metadata": { "finalizers": null } }),
     };
-    hand.merge(&target, &patch);
+    client.merge(&target, &patch);
 }
 
 /// Removes some or all of an Application's identity. An Application without any identity belongs to another client.
-fn strip_application(hand: &mut dyn Client, random: &mut Random) {
-    let Some(target) = some_application(hand, random) else { return };
+fn strip_application(client: &mut dyn Client, random: &mut Random) {
+    let Some(target) = some_application(client, random) else { return };
     let mut patch = json!({ "metadata": { "labels": { SERVICE_NAME: null } } });
     if random.below(2) == 0 {
         patch = json!({ "metadata": {
@@ -237,61 +237,62 @@ fn strip_application(hand: &mut dyn Client, random: &mut Random) {
             "annotations": { SERVICE: null, CLUSTER: null, SQUATTER: "yes" },
         } });
     }
-    hand.merge(&target, &patch);
+    client.merge(&target, &patch);
 }
 
-fn pause(hand: &mut dyn Client, random: &mut Random) {
-    let found = if random.below(2) == 0 { some_application(hand, random) } else { some_secret(hand, random) };
+fn pause(client: &mut dyn Client, random: &mut Random) {
+    let found =
+        if random.below(2) == 0 { some_application(client, random) } else { some_secret(client, random) };
     if let Some(target) = found {
-        hand.merge(&target, &json!({ "metadata": { "annotations": { SKIP_RECONCILE: "true" } } }));
+        client.merge(&target, &json!({ "metadata": { "annotations": { SKIP_RECONCILE: "true" } } }));
     }
 }
 
-fn delete_secret(hand: &mut dyn Client, random: &mut Random) {
-    if let Some(target) = some_secret(hand, random) {
-        hand.delete(&target);
+fn delete_secret(client: &mut dyn Client, random: &mut Random) {
+    if let Some(target) = some_secret(client, random) {
+        client.delete(&target);
     }
 }
 
-fn change_secret(hand: &mut dyn Client, random: &mut Random) {
-    let Some(target) = some_secret(hand, random) else { return };
+fn change_secret(client: &mut dyn Client, random: &mut Random) {
+    let Some(target) = some_secret(client, random) else { return };
     let patch = match random.below(3) {
         0 => json!({ "data": { "config": "e30=" } }),
         1 => json!({ "data": { "server": null } }),
         _ => json!({ "metadata": { "labels": { SECRET_TYPE: null } } }),
     };
-    hand.merge(&target, &patch);
+    client.merge(&target, &patch);
 }
 
-fn strip_secret(hand: &mut dyn Client, random: &mut Random) {
-    if let Some(target) = some_secret(hand, random) {
+fn strip_secret(client: &mut dyn Client, random: &mut Random) {
+    if let Some(target) = some_secret(client, random) {
         let annotations = json!({ CLUSTER: null, SQUATTER: "yes" });
         let patch = json!({ "metadata": { "labels": { CLUSTER_NAME: null }, "annotations": annotations } });
-        hand.merge(&target, &patch);
+        client.merge(&target, &patch);
     }
 }
 
-fn delete_project(hand: &mut dyn Client, _: &mut Random) {
-    hand.delete(&project_ref());
+fn delete_project(client: &mut dyn Client, _: &mut Random) {
+    client.delete(&project_ref());
 }
 
-fn edit_project(hand: &mut dyn Client, random: &mut Random) {
+fn edit_project(client: &mut dyn Client, random: &mut Random) {
     let patch = match random.below(3) {
         0 => json!({ "spec": { "destinations": [] } }),
         1 => json!({ "spec": { "sourceRepos": ["https://other.example.com"] } }),
         _ => json!({ "metadata": { "finalizers": null } }),
     };
-    hand.merge(&project_ref(), &patch);
+    client.merge(&project_ref(), &patch);
 }
 
-fn strip_project(hand: &mut dyn Client, _: &mut Random) {
-    hand.merge(&project_ref(), &json!({ "metadata": { "labels": { MANAGED_BY: null } } }));
+fn strip_project(client: &mut dyn Client, _: &mut Random) {
+    client.merge(&project_ref(), &json!({ "metadata": { "labels": { MANAGED_BY: null } } }));
 }
 
 /// Creates an object with a name that the controller would use, if possible for a service that does not exist yet.
-fn squat(hand: &mut dyn Client, random: &mut Random) {
+fn squat(client: &mut dyn Client, random: &mut Random) {
     let is_missing = |service: &(&str, &str)| {
-        hand.server().object(&stage::name(*service).object(&names::service())).is_none()
+        client.server().object(&stage::name(*service).object(&names::service())).is_none()
     };
     let missing: Vec<_> = SERVICES.into_iter().filter(is_missing).collect();
     let (_, service) = random.pick(if missing.is_empty() { &SERVICES } else { &missing });
@@ -301,30 +302,30 @@ fn squat(hand: &mut dyn Client, random: &mut Random) {
     match random.below(5) {
         0 => {
             let object = json!({ "metadata": metadata(&format!("{cluster}-argocd")) });
-            hand.create(&names::secret(), &object);
+            client.create(&names::secret(), &object);
         }
         1 => {
             let object = json!({ "metadata": metadata(PROJECT), "spec": { "sourceRepos": ["*"] } });
-            hand.create(&names::project(), &object);
+            client.create(&names::project(), &object);
         }
         which => {
             let name = if which == 2 { format!("{service}-01") } else { format!("{service}-{cluster}") };
             let source = json!({ "repoURL": REPOSITORY, "chart": "theirs", "targetRevision": "1.0.0" });
             let destination = json!({ "server": "https://theirs.example.com", "namespace": "theirs" });
             let spec = json!({ "project": "theirs", "source": source, "destination": destination });
-            hand.create(&names::application(), &json!({ "metadata": metadata(&name), "spec": spec }));
+            client.create(&names::application(), &json!({ "metadata": metadata(&name), "spec": spec }));
         }
     }
 }
 
 /// Changes or deletes what runs on a cluster.
-fn disturb(hand: &mut dyn Client, random: &mut Random) {
+fn disturb(client: &mut dyn Client, random: &mut Random) {
     let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
     let is_release = |object: &Value| object["metadata"]["labels"][release::CLUSTER].is_string();
-    let Some(target) = some(hand, &kind, random, is_release) else { return };
+    let Some(target) = some(client, &kind, random, is_release) else { return };
     if random.below(2) == 0 {
-        hand.delete(&target);
+        client.delete(&target);
     } else {
-        hand.merge(&target, &json!({ "data": { "values": "{}" } }));
+        client.merge(&target, &json!({ "data": { "values": "{}" } }));
     }
 }

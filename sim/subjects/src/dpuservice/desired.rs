@@ -111,9 +111,9 @@ fn status(service: &Value, clusters: &[Arc<Value>], differ: &mut dyn FnMut(Strin
     if !condition(service, "Ready").starts_with(ready) {
         differ(format!("Ready is {}", condition(service, "Ready")));
     }
-    let told = |field: &str| status[field].as_object().map_or(0, serde_json::Map::len);
-    if told("sync") != count || told("health") != count {
-        differ(format!("its status tells how {} and {} of {count} are", told("sync"), told("health")));
+    let entries = |field: &str| status[field].as_object().map_or(0, serde_json::Map::len);
+    if entries("sync") != count || entries("health") != count {
+        differ(format!("its status tells how {} and {} of {count} are", entries("sync"), entries("health")));
     }
 }
 

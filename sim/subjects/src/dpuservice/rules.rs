@@ -23,7 +23,7 @@ use super::stage::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
 
 mod ended;
 mod past;
-mod told;
+mod statements;
 
 /// Upper bound on the time in transit of any request, and a little more.
 const REQUEST: Duration = Duration::from_secs(40);
@@ -89,12 +89,12 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
         name: "reconciled_means_written",
         sentence: "ApplicationsReconciled is True, of a service as it is now, only if each cluster has had its Application with its version.",
-        holds: told::reconciled_means_written,
+        holds: statements::reconciled_means_written,
     },
     Invariant {
         name: "ready_means_deployed",
         sentence: "A service is called Ready, as it is now, only if Argo CD has called each of its Applications synced and healthy, with its version, and no sync of it has failed.",
-        holds: told::ready_means_deployed,
+        holds: statements::ready_means_deployed,
     },
     Invariant {
         name: "a_sync_is_ended_when_it_holds_up_a_change",

@@ -62,15 +62,15 @@ pub(super) fn access(server: &str, number: u64) -> Access {
 }
 
 /// Creates all clusters and one service before the start.
-pub(super) fn begin(hand: &mut dyn Client) {
+pub(super) fn begin(client: &mut dyn Client) {
     let namespaces = Kind::known("", "v1", "Namespace", "namespaces", false);
     for name in ["edge", "core", "dpf", "lab", ARGO_NAMESPACE] {
-        hand.create(&namespaces, &json!({ "metadata": { "name": name } }));
+        client.create(&namespaces, &json!({ "metadata": { "name": name } }));
     }
     for cluster in CLUSTERS {
-        create_cluster(hand, &name(cluster));
+        create_cluster(client, &name(cluster));
     }
-    hand.create(&names::service(), &service(&name(SERVICES[0]), VERSIONS[0]));
+    client.create(&names::service(), &service(&name(SERVICES[0]), VERSIONS[0]));
 }
 
 /// Returns whether a service or a cluster exists at the start.
@@ -79,11 +79,11 @@ pub(super) fn is_prepared(target: &ObjectRef) -> bool {
     clusters.contains(target) || *target == name(SERVICES[0]).object(&names::service())
 }
 
-pub(super) fn create_cluster(hand: &mut dyn Client, cluster: &Name) {
-    write_kubeconfig(hand, cluster, &access(&server(cluster), 0).secret_data());
+pub(super) fn create_cluster(client: &mut dyn Client, cluster: &Name) {
+    write_kubeconfig(client, cluster, &access(&server(cluster), 0).secret_data());
     let metadata = json!({ "namespace": cluster.namespace, "name": cluster.name });
     let spec = json!({ "type": "static", "kubeconfig": kubeconfig_ref(cluster).name });
-    hand.create(&names::dpu_cluster(), &json!({ "metadata": metadata, "spec": spec }));
+    client.create(&names::dpu_cluster(), &json!({ "metadata": metadata, "spec": spec }));
 }
 
 /// Returns a service as a user writes it.
@@ -99,11 +99,11 @@ pub(super) fn service(service: &Name, version: &str) -> Value {
 }
 
 /// Gives a cluster a kubeconfig, or replaces it.
-pub(super) fn write_kubeconfig(hand: &mut dyn Client, cluster: &Name, data: &Value) {
+pub(super) fn write_kubeconfig(client: &mut dyn Client, cluster: &Name, data: &Value) {
     let target = kubeconfig_ref(cluster);
     let metadata = json!({ "namespace": target.namespace, "name": target.name });
-    hand.create(&target.kind, &json!({ "metadata": metadata, "data": data }));
-    hand.merge(&target, &json!({ "data": data }));
+    client.create(&target.kind, &json!({ "metadata": metadata, "data": data }));
+    client.merge(&target, &json!({ "data": data }));
 }
 
 /// Returns the content of a Secret's key.
@@ -114,60 +114,60 @@ pub(super) fn decoded(secret: &Value, key: &str) -> String {
 
 /// Restores everything that admins have to restore: every cluster is reachable, has its own kubeconfig, and no finalizer blocks a
 /// deletion.
-pub(super) fn mend(hand: &mut dyn Client) {
-    for cluster in hand.server().objects(&names::dpu_cluster()) {
+pub(super) fn restore(client: &mut dyn Client) {
+    for cluster in client.server().objects(&names::dpu_cluster()) {
         let target = reference(&names::dpu_cluster(), &cluster);
-        release(hand, &target, &cluster, HOLD);
+        release(client, &target, &cluster, HOLD);
         let name = Name::of(&cluster);
-        hand.merge(&target, &json!({ "metadata": { "annotations": { UNREACHABLE: null } } }));
-        hand.merge(&target, &json!({ "spec": { "kubeconfig": kubeconfig_ref(&name).name } }));
-        let secret = hand.server().object(&kubeconfig_ref(&name));
+        client.merge(&target, &json!({ "metadata": { "annotations": { UNREACHABLE: null } } }));
+        client.merge(&target, &json!({ "spec": { "kubeconfig": kubeconfig_ref(&name).name } }));
+        let secret = client.server().object(&kubeconfig_ref(&name));
         let is_own = secret.is_some_and(|secret| {
             decoded(secret, "super-admin.conf").contains(&format!("server: {}\n", server(&name)))
         });
         if !is_own {
-            write_kubeconfig(hand, &name, &access(&server(&name), 0).secret_data());
+            write_kubeconfig(client, &name, &access(&server(&name), 0).secret_data());
         }
     }
     for kind in [names::application(), names::secret()] {
-        for object in hand.server().objects(&kind) {
+        for object in client.server().objects(&kind) {
             let target = reference(&kind, &object);
             // Argo CD deletes nothing that it skips.
             if annotation(&object, SKIP_RECONCILE).is_some() {
-                hand.merge(&target, &json!({ "metadata": { "annotations": { SKIP_RECONCILE: null } } }));
+                client.merge(&target, &json!({ "metadata": { "annotations": { SKIP_RECONCILE: null } } }));
             }
-            if annotation(&object, SQUATTER).is_some() || is_lost(hand, &object) {
-                hand.delete(&target);
+            if annotation(&object, SQUATTER).is_some() || is_lost(client, &object) {
+                client.delete(&target);
             }
         }
     }
-    if let Some(project) = hand.server().object(&project_ref()).cloned() {
+    if let Some(project) = client.server().object(&project_ref()).cloned() {
         if annotation(&project, SQUATTER).is_some() {
-            hand.delete(&project_ref());
+            client.delete(&project_ref());
         } else {
-            hand.merge(&project_ref(), &json!({ "metadata": { "labels": { MANAGED_BY: MANAGER } } }));
+            client.merge(&project_ref(), &json!({ "metadata": { "labels": { MANAGED_BY: MANAGER } } }));
         }
     }
 }
 
 /// Returns whether an Application lost the label by which its service finds it, and no service can find it by its name.
-fn is_lost(hand: &dyn Client, application: &Value) -> bool {
+fn is_lost(client: &dyn Client, application: &Value) -> bool {
     let service = annotation(application, SERVICE).and_then(|service| service.split_once('/'));
     let target = service.map(|service| name(service).object(&names::service()));
-    let is_gone = |target| hand.server().object(&target).is_none_or(|service| is_deleting(service));
+    let is_gone = |target| client.server().object(&target).is_none_or(|service| is_deleting(service));
     label(application, SERVICE_NAME).is_none() && target.is_some_and(is_gone)
 }
 
 /// Removes one finalizer from an object.
-pub(super) fn release(hand: &mut dyn Client, target: &ObjectRef, object: &Value, held: &str) {
+pub(super) fn release(client: &mut dyn Client, target: &ObjectRef, object: &Value, held: &str) {
     let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
     let left: Vec<&Value> = finalizers.filter(|finalizer| **finalizer != held).collect();
-    hand.merge(target, &json!({ "metadata": { "finalizers": left } }));
+    client.merge(target, &json!({ "metadata": { "finalizers": left } }));
 }
 
 /// Removes the controller's finalizer from a service.
-pub(super) fn let_go(hand: &mut dyn Client, service: &Arc<Value>) {
+pub(super) fn let_go(client: &mut dyn Client, service: &Arc<Value>) {
     let target =
         ObjectRef::namespaced(&names::service(), metadata(service, "namespace"), metadata(service, "name"));
-    release(hand, &target, service, FINALIZER);
+    release(client, &target, service, FINALIZER);
 }

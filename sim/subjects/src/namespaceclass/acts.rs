@@ -24,7 +24,7 @@ pub(super) const ACTS: &[Operation] = &[
     Operation::new("create a namespace", "tenant", 5, create_namespace),
     Operation::new("label a namespace", "tenant", 10, label_namespace),
     Operation::new("take the label off a namespace", "tenant", 4, unlabel_namespace),
-    Operation::new("ask for a class in vain, or no longer", "tenant", 6, ask_in_vain),
+    Operation::new("ask for a class in vain, or no longer", "tenant", 6, label_with_missing_class),
     Operation::new("touch a namespace", "tenant", 3, touch_namespace),
     Operation::new("delete a namespace", "tenant", 3, delete_namespace),
     Operation::new("edit what was applied", "other controller", 6, edit_applied),
@@ -55,11 +55,11 @@ pub(super) fn pool_kinds() -> [Arc<Kind>; 3] {
 }
 
 /// Creates a class and a namespace that uses it, before the start.
-pub(super) fn begin(hand: &mut dyn Client) {
+pub(super) fn begin(client: &mut dyn Client) {
     let mut random = Random::from_seed(1);
-    hand.create(&names::class(), &class("web", &mut random));
-    hand.create(&names::namespace(), &namespace("red", Some("web")));
-    hand.create(&names::namespace(), &namespace("green", None));
+    client.create(&names::class(), &class("web", &mut random));
+    client.create(&names::namespace(), &namespace("red", Some("web")));
+    client.create(&names::namespace(), &namespace("green", None));
 }
 
 /// Returns some of a few resources, each with one of a few contents. Classes overlap, and updates change some of them.
@@ -104,79 +104,79 @@ fn namespace(name: &str, class: Option<&str>) -> Value {
     json!({ "metadata": { "name": name, "labels": labels } })
 }
 
-fn define_class(hand: &mut dyn Client, random: &mut Random) {
+fn define_class(client: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&CLASSES);
-    hand.create(&names::class(), &class(name, random));
+    client.create(&names::class(), &class(name, random));
 }
 
-fn update_class(hand: &mut dyn Client, random: &mut Random) {
-    if let Some(class) = hand.any(&names::class(), random) {
+fn update_class(client: &mut dyn Client, random: &mut Random) {
+    if let Some(class) = client.any(&names::class(), random) {
         let target = reference(&names::class(), &class);
-        hand.merge(&target, &json!({ "spec": { "resources": resources(random) } }));
+        client.merge(&target, &json!({ "spec": { "resources": resources(random) } }));
     }
 }
 
-fn remove_class(hand: &mut dyn Client, random: &mut Random) {
-    if let Some(class) = hand.any(&names::class(), random) {
-        hand.delete(&reference(&names::class(), &class));
+fn remove_class(client: &mut dyn Client, random: &mut Random) {
+    if let Some(class) = client.any(&names::class(), random) {
+        client.delete(&reference(&names::class(), &class));
     }
 }
 
-fn replace_class(hand: &mut dyn Client, random: &mut Random) {
-    if let Some(old) = hand.any(&names::class(), random) {
-        hand.delete(&reference(&names::class(), &old));
-        hand.create(&names::class(), &class(metadata(&old, "name"), random));
+fn replace_class(client: &mut dyn Client, random: &mut Random) {
+    if let Some(old) = client.any(&names::class(), random) {
+        client.delete(&reference(&names::class(), &old));
+        client.create(&names::class(), &class(metadata(&old, "name"), random));
     }
 }
 
-fn create_namespace(hand: &mut dyn Client, random: &mut Random) {
+fn create_namespace(client: &mut dyn Client, random: &mut Random) {
     let wanted = (random.below(3) > 0).then(|| random.pick(&CLASSES));
-    hand.create(&names::namespace(), &namespace(random.pick(&NAMESPACES), wanted));
+    client.create(&names::namespace(), &namespace(random.pick(&NAMESPACES), wanted));
 }
 
 fn some_namespace(random: &mut Random) -> ObjectRef {
     ObjectRef::cluster(&names::namespace(), random.pick(&NAMESPACES))
 }
 
-fn label_namespace(hand: &mut dyn Client, random: &mut Random) {
+fn label_namespace(client: &mut dyn Client, random: &mut Random) {
     let (target, class) = (some_namespace(random), random.pick(&CLASSES));
-    hand.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
+    client.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
 }
 
 /// Makes a typing error in a label, or corrects it. The Events of repeated errors belong to one series.
-fn ask_in_vain(hand: &mut dyn Client, random: &mut Random) {
+fn label_with_missing_class(client: &mut dyn Client, random: &mut Random) {
     const NOWHERE: &str = "nowhere";
     let target = ObjectRef::cluster(&names::namespace(), random.pick(&["red", "green"]));
-    let asks = hand.server().object(&target).is_some_and(|it| label(it, CLASS_LABEL) == Some(NOWHERE));
+    let asks = client.server().object(&target).is_some_and(|it| label(it, CLASS_LABEL) == Some(NOWHERE));
     let class = if asks { Value::Null } else { json!(NOWHERE) };
-    hand.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
+    client.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
 }
 
-fn unlabel_namespace(hand: &mut dyn Client, random: &mut Random) {
-    hand.merge(&some_namespace(random), &json!({ "metadata": { "labels": { CLASS_LABEL: null } } }));
+fn unlabel_namespace(client: &mut dyn Client, random: &mut Random) {
+    client.merge(&some_namespace(random), &json!({ "metadata": { "labels": { CLASS_LABEL: null } } }));
 }
 
-fn touch_namespace(hand: &mut dyn Client, random: &mut Random) {
+fn touch_namespace(client: &mut dyn Client, random: &mut Random) {
     let (target, value) = (some_namespace(random), random.below(1000).to_string());
-    hand.merge(&target, &json!({ "metadata": { "annotations": { "example.com/touched": value } } }));
+    client.merge(&target, &json!({ "metadata": { "annotations": { "example.com/touched": value } } }));
 }
 
-fn delete_namespace(hand: &mut dyn Client, random: &mut Random) {
-    hand.delete(&some_namespace(random));
+fn delete_namespace(client: &mut dyn Client, random: &mut Random) {
+    client.delete(&some_namespace(random));
 }
 
 /// Returns a random existing object from the status of a binding.
-fn some_applied(hand: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
+fn some_applied(client: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
     let kind = random.pick(&[0, 0, 1, 2]);
     let kind = &pool_kinds()[kind];
-    let object = hand.any(kind, random)?;
+    let object = client.any(kind, random)?;
     let ours = object["metadata"]["ownerReferences"][0]["kind"] == "NamespaceClassBinding"
         || annotation(&object, names::ADOPTED_ANNOTATION).is_some();
     ours.then(|| reference(kind, &object))
 }
 
-fn edit_applied(hand: &mut dyn Client, random: &mut Random) {
-    let Some(target) = some_applied(hand, random) else { return };
+fn edit_applied(client: &mut dyn Client, random: &mut Random) {
+    let Some(target) = some_applied(client, random) else { return };
     // The value is also valid base64, so that a Secret accepts it.
     let theirs = "dGhlaXJz";
     let patch = match (&*target.kind.kind, random.below(3)) {
@@ -185,62 +185,62 @@ fn edit_applied(hand: &mut dyn Client, random: &mut Random) {
         ("ConfigMap" | "Secret", 1) => json!({ "data": { ADDED: theirs } }),
         _ => json!({ "metadata": { "labels": { CLASS_LABEL: null } } }),
     };
-    hand.merge(&target, &patch);
+    client.merge(&target, &patch);
 }
 
-fn delete_applied(hand: &mut dyn Client, random: &mut Random) {
-    if let Some(target) = some_applied(hand, random) {
-        hand.delete(&target);
+fn delete_applied(client: &mut dyn Client, random: &mut Random) {
+    if let Some(target) = some_applied(client, random) {
+        client.delete(&target);
     }
 }
 
-fn replace_applied(hand: &mut dyn Client, random: &mut Random) {
-    if let Some(target) = some_applied(hand, random) {
-        hand.delete(&target);
-        create(hand, &target, random);
+fn replace_applied(client: &mut dyn Client, random: &mut Random) {
+    if let Some(target) = some_applied(client, random) {
+        client.delete(&target);
+        create(client, &target, random);
     }
 }
 
-fn create_foreign(hand: &mut dyn Client, random: &mut Random) {
+fn create_foreign(client: &mut dyn Client, random: &mut Random) {
     let (namespace, name) = (random.pick(&NAMESPACES), random.pick(&["a", "b", "z"]));
-    create(hand, &ObjectRef::namespaced(&config_map(), namespace, name), random);
+    create(client, &ObjectRef::namespaced(&config_map(), namespace, name), random);
 }
 
 /// Creates an object with another controller as its owner, or without an owner.
-fn create(hand: &mut dyn Client, target: &ObjectRef, random: &mut Random) {
+fn create(client: &mut dyn Client, target: &ObjectRef, random: &mut Random) {
     let owner = json!([{
         "apiVersion": "v1", "kind": "Namespace", "name": target.namespace,
-        "uid": hand.server().object(&ObjectRef::cluster(&names::namespace(), target.namespace.as_deref().unwrap_or_default()))
+        "uid": client.server().object(&ObjectRef::cluster(&names::namespace(), target.namespace.as_deref().unwrap_or_default()))
             .map_or("", |namespace| metadata(namespace, "uid")),
         "controller": true,
     }]);
     let owners = if random.below(2) == 0 { owner } else { Value::Null };
     let metadata = json!({ "namespace": target.namespace, "name": target.name, "ownerReferences": owners });
-    hand.create(&target.kind, &json!({ "metadata": metadata }));
+    client.create(&target.kind, &json!({ "metadata": metadata }));
 }
 
-fn hold_applied(hand: &mut dyn Client, random: &mut Random) {
-    if let Some(target) = some_applied(hand, random) {
-        hand.merge(&target, &json!({ "metadata": { "finalizers": ["example.com/hold"] } }));
+fn hold_applied(client: &mut dyn Client, random: &mut Random) {
+    if let Some(target) = some_applied(client, random) {
+        client.merge(&target, &json!({ "metadata": { "finalizers": ["example.com/hold"] } }));
     }
 }
 
-fn delete_binding(hand: &mut dyn Client, random: &mut Random) {
-    if let Some(binding) = hand.any(&names::binding(), random) {
-        hand.delete(&reference(&names::binding(), &binding));
+fn delete_binding(client: &mut dyn Client, random: &mut Random) {
+    if let Some(binding) = client.any(&names::binding(), random) {
+        client.delete(&reference(&names::binding(), &binding));
     }
 }
 
-fn edit_binding(hand: &mut dyn Client, random: &mut Random) {
-    if let Some(binding) = hand.any(&names::binding(), random).filter(|binding| !is_deleting(binding)) {
+fn edit_binding(client: &mut dyn Client, random: &mut Random) {
+    if let Some(binding) = client.any(&names::binding(), random).filter(|binding| !is_deleting(binding)) {
         let class = random.pick(&CLASSES);
-        hand.merge(&reference(&names::binding(), &binding), &json!({ "spec": { "className": class } }));
+        client.merge(&reference(&names::binding(), &binding), &json!({ "spec": { "className": class } }));
     }
 }
 
 /// Edits the status of a binding: a client that may write everything in a namespace may do that.
-fn edit_status(hand: &mut dyn Client, random: &mut Random) {
-    let Some(binding) = hand.any(&names::binding(), random) else { return };
+fn edit_status(client: &mut dyn Client, random: &mut Random) {
+    let Some(binding) = client.any(&names::binding(), random) else { return };
     let listed = [names::namespace(), names::class(), names::binding(), config_map()];
     let kind = &listed[usize::try_from(random.below(listed.len() as u64)).unwrap_or_default()];
     let list = random.pick(&["appliedResources", "pendingResources"]);
@@ -251,5 +251,5 @@ fn edit_status(hand: &mut dyn Client, random: &mut Random) {
         Some(applied) => applied.push(entry),
         None => applied = json!([entry]),
     }
-    hand.merge_status(&reference(&names::binding(), &binding), &json!({ list: applied }));
+    client.merge_status(&reference(&names::binding(), &binding), &json!({ list: applied }));
 }

@@ -93,7 +93,7 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
             let namespace = binding(server, metadata(&object, "namespace"));
             let is_adopted = namespace.is_some_and(|it| is_adopted(&object, metadata(&it, "uid")));
             if owner_kind(&object) == "NamespaceClassBinding" || is_adopted {
-                stray(server, &reference(&kind, &object), &object, &mut differences);
+                check_wanted(server, &reference(&kind, &object), &object, &mut differences);
             }
         }
     }
@@ -146,7 +146,7 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
 }
 
 /// Checks that an object owned by a binding is wanted.
-fn stray(server: &ApiServer, target: &ObjectRef, object: &Value, differences: &mut Vec<String>) {
+fn check_wanted(server: &ApiServer, target: &ObjectRef, object: &Value, differences: &mut Vec<String>) {
     let namespace = target.namespace.as_deref().unwrap_or_default();
     let owner = binding(server, namespace);
     let owned = owner.is_some_and(|binding| {

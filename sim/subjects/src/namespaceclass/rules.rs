@@ -155,7 +155,7 @@ fn pruning_keeps_what_is_desired(moment: &Moment<'_>) -> Result<(), String> {
     {
         return Ok(());
     }
-    let Some(life) = moment.history.life(process) else { return Ok(()) };
+    let Some(state) = moment.history.process(process) else { return Ok(()) };
     let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
     let Some(class) = class_worked_for(moment, process, &binding) else { return Ok(()) };
     let wants = |class: &Value| wanted(class, namespace).contains_key(&change.object);
@@ -164,8 +164,8 @@ fn pruning_keeps_what_is_desired(moment: &Moment<'_>) -> Result<(), String> {
     }
     // A change between the read and the removal is acceptable, but a read of an earlier pass proves nothing. Passes over other
     // bindings read the same class, so the first read during this pass is assumed to be its own.
-    let began = life.ended.get(&("binding".to_owned(), binding)).copied().unwrap_or_default();
-    let mut reads = life.reads.get(&class).into_iter().flatten().copied();
+    let began = state.ended.get(&("binding".to_owned(), binding)).copied().unwrap_or_default();
+    let mut reads = state.reads.get(&class).into_iter().flatten().copied();
     let read = reads.find(|read| *read >= began);
     let was_unwanted = read.is_some_and(|read| {
         let versions = moment.history.versions(&class);
@@ -344,17 +344,18 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
             .any(|version| version.object.as_ref().is_some_and(|object| is_as_wanted(object, &manifest)));
         // An object that the process received may have been removed since. The process can't know that before the watch event
         // arrives, and ignores events that arrive during a pass.
-        let life = moment.history.life(process);
-        let told = life.and_then(|life| life.told.get(&target));
-        let before = life.and_then(|life| life.told_before.get(&target));
-        let before = before.filter(|(until, _)| *until + MINUTE > moment.entry.at).map(|(_, told)| told);
-        let told = told.into_iter().chain(before).any(|told| {
-            let version = &told["metadata"]["resourceVersion"];
+        let state = moment.history.process(process);
+        let delivered = state.and_then(|state| state.observed.get(&target));
+        let before = state.and_then(|state| state.previous.get(&target));
+        let before =
+            before.filter(|(until, _)| *until + MINUTE > moment.entry.at).map(|(_, delivered)| delivered);
+        let delivered = delivered.into_iter().chain(before).any(|delivered| {
+            let version = &delivered["metadata"]["resourceVersion"];
             versions.iter().filter_map(|known| known.object.as_ref()).any(|object| {
                 object["metadata"]["resourceVersion"] == *version && is_as_wanted(object, &manifest)
             })
         });
-        if !was_there && !told {
+        if !was_there && !delivered {
             return Err(format!(
                 "{} says Ready, and {target} never was as class {name} wants it",
                 change.object
@@ -366,7 +367,7 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
 
 fn a_namespace_that_goes_is_left_in_peace(moment: &Moment<'_>) -> Result<(), String> {
     let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
-    let Some(life) = moment.history.life(*process) else { return Ok(()) };
+    let Some(state) = moment.history.process(*process) else { return Ok(()) };
     let writes = step
         .requests
         .iter()
@@ -374,7 +375,7 @@ fn a_namespace_that_goes_is_left_in_peace(moment: &Moment<'_>) -> Result<(), Str
     for request in writes {
         let Some(target) = request.action.target() else { continue };
         let Some(namespace) = target.namespace.as_deref() else { continue };
-        let known = life.told.get(&ObjectRef::cluster(&names::namespace(), namespace));
+        let known = state.observed.get(&ObjectRef::cluster(&names::namespace(), namespace));
         if known.is_some_and(|namespace| lockstep_engine::object::is_deleting(namespace)) {
             return Err(format!(
                 "{} of {target}, though its namespace is being deleted",

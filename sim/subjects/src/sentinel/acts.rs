@@ -41,8 +41,8 @@ pub(super) const ACTS: &[Operation] = &[
 ];
 
 /// Returns the systems outside Kubernetes and their time.
-pub(super) fn beyond(hand: &mut dyn Client) -> Option<(&mut Beyond, Timestamp)> {
-    let (outside, now) = hand.outside()?;
+pub(super) fn beyond(client: &mut dyn Client) -> Option<(&mut Beyond, Timestamp)> {
+    let (outside, now) = client.outside()?;
     let outside: &mut dyn Any = outside;
     Some((outside.downcast_mut::<Beyond>()?, now))
 }
@@ -73,26 +73,26 @@ fn url_with(password: &str) -> Value {
 }
 
 /// Restores the configuration and the Secret to their correct state.
-pub(super) fn restore(hand: &mut dyn Client) {
+pub(super) fn restore(client: &mut dyn Client) {
     let kind = Arc::clone(&secret().kind);
     let object =
         json!({ "metadata": { "namespace": NAMESPACE, "name": "rabbitmq" }, "data": url_with(PASSWORD) });
-    hand.create(&kind, &object);
-    hand.merge(&secret(), &json!({ "data": url_with(PASSWORD) }));
+    client.create(&kind, &object);
+    client.merge(&secret(), &json!({ "data": url_with(PASSWORD) }));
     let object = json!({ "metadata": { "namespace": NAMESPACE, "name": CONFIG }, "spec": good_spec() });
-    hand.create(&loader::kind(), &object);
-    hand.merge(&config(), &json!({ "spec": good_spec() }));
+    client.create(&loader::kind(), &object);
+    client.merge(&config(), &json!({ "spec": good_spec() }));
 }
 
-fn create(hand: &mut dyn Client, random: &mut Random) {
-    let Some((beyond, now)) = beyond(hand) else { return };
+fn create(client: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, now)) = beyond(client) else { return };
     for _ in 0..=random.below(40) {
         beyond.create(random.pick(&["us-east", "us-east", "eu-west"]), now);
     }
 }
 
-fn remove(hand: &mut dyn Client, random: &mut Random) {
-    let Some((beyond, _)) = beyond(hand) else { return };
+fn remove(client: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, _)) = beyond(client) else { return };
     for _ in 0..=random.below(20) {
         if let Some(id) = beyond.any(random).filter(|_| beyond.resources().len() > 50) {
             beyond.remove(&id);
@@ -100,15 +100,15 @@ fn remove(hand: &mut dyn Client, random: &mut Random) {
     }
 }
 
-fn relabel(hand: &mut dyn Client, random: &mut Random) {
-    let Some((beyond, now)) = beyond(hand) else { return };
+fn relabel(client: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, now)) = beyond(client) else { return };
     if let Some(id) = beyond.any(random) {
         beyond.label(&id, random.pick(&["us-east", "eu-west"]), now);
     }
 }
 
-fn report(hand: &mut dyn Client, random: &mut Random) {
-    let Some((beyond, now)) = beyond(hand) else { return };
+fn report(client: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, now)) = beyond(client) else { return };
     for _ in 0..=random.below(10) {
         if let Some(id) = beyond.any(random) {
             beyond.report(&id, random.below(2) == 0, now);
@@ -116,8 +116,8 @@ fn report(hand: &mut dyn Client, random: &mut Random) {
     }
 }
 
-fn damage(hand: &mut dyn Client, random: &mut Random) {
-    let Some((beyond, _)) = beyond(hand) else { return };
+fn damage(client: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, _)) = beyond(client) else { return };
     let item = usize::try_from(random.below(100)).unwrap_or(0);
     let damage = random.pick(&[
         Damage::Html,
@@ -138,8 +138,8 @@ fn damage(hand: &mut dyn Client, random: &mut Random) {
 }
 
 /// Makes the first page, the last page or any page unreadable, and perhaps some pages after it.
-fn spoil(hand: &mut dyn Client, random: &mut Random) {
-    let Some((beyond, now)) = beyond(hand) else { return };
+fn spoil(client: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, now)) = beyond(client) else { return };
     let ids: Vec<String> = beyond.resources().map(|resource| resource.id.clone()).collect();
     let anywhere = random.below(ids.len() as u64);
     let first = random.pick(&[0, anywhere, anywhere, ids.len().saturating_sub(1) as u64]);
@@ -150,8 +150,8 @@ fn spoil(hand: &mut dyn Client, random: &mut Random) {
 }
 
 /// Enlarges consecutive resources, so that pages get too large. Sometimes one of them can't be read at all.
-fn enlarge(hand: &mut dyn Client, random: &mut Random) {
-    let Some((beyond, now)) = beyond(hand) else { return };
+fn enlarge(client: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, now)) = beyond(client) else { return };
     let first = usize::try_from(random.below(beyond.resources().len() as u64)).unwrap_or(0);
     let is_huge = random.below(4) == 0;
     let rows = if is_huge { 1 } else { random.pick(&[1, 2, 3, 3]) };
@@ -159,45 +159,45 @@ fn enlarge(hand: &mut dyn Client, random: &mut Random) {
     beyond.enlarge(ids, is_huge, now);
 }
 
-fn go_down(hand: &mut dyn Client, random: &mut Random) {
-    let Some((beyond, now)) = beyond(hand) else { return };
+fn go_down(client: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, now)) = beyond(client) else { return };
     let lasts = Duration::from_secs(1 + random.below(120));
     beyond.broker.down_until = now.saturating_add(lasts).unwrap_or(now);
     beyond.cut();
 }
 
-fn break_soon(hand: &mut dyn Client, random: &mut Random) {
-    let Some((beyond, _)) = beyond(hand) else { return };
+fn break_soon(client: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, _)) = beyond(client) else { return };
     beyond.broker.breaks_after = Some(random.below(60));
 }
 
-fn break_now(hand: &mut dyn Client, _: &mut Random) {
-    if let Some((beyond, _)) = beyond(hand) {
+fn break_now(client: &mut dyn Client, _: &mut Random) {
+    if let Some((beyond, _)) = beyond(client) {
         beyond.cut();
     }
 }
 
-fn refuse(hand: &mut dyn Client, random: &mut Random) {
-    let Some((beyond, _)) = beyond(hand) else { return };
+fn refuse(client: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, _)) = beyond(client) else { return };
     beyond.broker.nacks = 1 + random.below(80);
 }
 
-fn redirect(hand: &mut dyn Client, random: &mut Random) {
+fn redirect(client: &mut dyn Client, random: &mut Random) {
     let host = random.pick(&[&HOSTS[0], &HOSTS[0], &HOSTS[1], &HOSTS[2], &HOSTS[3], &HOSTS[4], &HOSTS[4]]);
     let dialect = if host.dialect == Dialect::Released { "search" } else { "labels" };
     // Some configurations have the wrong dialect.
     let dialect = if random.below(4) == 0 { random.pick(&["labels", "search"]) } else { dialect };
-    hand.merge(&config(), &json!({ "spec": { "hyperfleetAPI": { "url": host.url, "dialect": dialect } } }));
+    client.merge(&config(), &json!({ "spec": { "hyperfleetAPI": { "url": host.url, "dialect": dialect } } }));
 }
 
 /// Simulates a user that may connect but not write: the connection breaks at each event.
-fn take_nothing(hand: &mut dyn Client, random: &mut Random) {
-    let Some((beyond, now)) = beyond(hand) else { return };
+fn take_nothing(client: &mut dyn Client, random: &mut Random) {
+    let Some((beyond, now)) = beyond(client) else { return };
     let lasts = Duration::from_secs(30 + random.below(180));
     beyond.broker.takes_nothing_until = now.saturating_add(lasts).unwrap_or(now);
 }
 
-fn configure(hand: &mut dyn Client, random: &mut Random) {
+fn configure(client: &mut dyn Client, random: &mut Random) {
     let region = random.pick(&["us-east", "us-east", "eu-west"]);
     let spec = match random.below(3) {
         0 => json!({ "shardSelector": { "matchLabels": { "region": region } } }),
@@ -206,43 +206,43 @@ fn configure(hand: &mut dyn Client, random: &mut Random) {
             json!({ "pollInterval": random.pick(&["2s", "5s", "8s"]), "broker": { "exchange": random.pick(&["x", "y"]) } })
         }
     };
-    hand.merge(&config(), &json!({ "spec": spec }));
+    client.merge(&config(), &json!({ "spec": spec }));
 }
 
 /// Sets an invalid configuration that the API server accepts.
-fn misconfigure(hand: &mut dyn Client, random: &mut Random) {
+fn misconfigure(client: &mut dyn Client, random: &mut Random) {
     let spec = match random.below(3) {
         0 => json!({ "hyperfleetAPI": { "url": "http://" } }),
         1 => json!({ "broker": { "urlSecretRef": { "name": "another" } } }),
         _ => json!({ "hyperfleetAPI": { "url": "http://nowhere" } }),
     };
-    hand.merge(&config(), &json!({ "spec": spec }));
+    client.merge(&config(), &json!({ "spec": spec }));
 }
 
-fn replace(hand: &mut dyn Client, random: &mut Random) {
-    hand.delete(&config());
+fn replace(client: &mut dyn Client, random: &mut Random) {
+    client.delete(&config());
     if random.below(3) > 0 {
-        restore(hand);
+        restore(client);
     }
 }
 
-fn change_password(hand: &mut dyn Client, random: &mut Random) {
+fn change_password(client: &mut dyn Client, random: &mut Random) {
     let password = format!("tops3cret-{}", 2 + random.below(8));
-    let Some((beyond, _)) = beyond(hand) else { return };
+    let Some((beyond, _)) = beyond(client) else { return };
     beyond.broker.password.clone_from(&password);
     beyond.cut();
     if random.below(2) == 0 {
-        hand.merge(&secret(), &json!({ "data": url_with(&password) }));
+        client.merge(&secret(), &json!({ "data": url_with(&password) }));
     }
 }
 
-fn remove_secret(hand: &mut dyn Client, _: &mut Random) {
-    hand.delete(&secret());
+fn remove_secret(client: &mut dyn Client, _: &mut Random) {
+    client.delete(&secret());
 }
 
-fn put_right(hand: &mut dyn Client, _: &mut Random) {
-    restore(hand);
-    if let Some((beyond, now)) = beyond(hand) {
+fn put_right(client: &mut dyn Client, _: &mut Random) {
+    restore(client);
+    if let Some((beyond, now)) = beyond(client) {
         beyond.heal(now);
     }
 }

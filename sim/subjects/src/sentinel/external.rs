@@ -212,11 +212,13 @@ impl Beyond {
         if let Some(damage) = self.damage.pop_front() {
             answer = damage.inflict(answer);
         }
-        let wish =
-            answer.headers().get(http::header::RETRY_AFTER).and_then(|wish| wish.to_str().ok()?.parse().ok());
+        let seconds = answer
+            .headers()
+            .get(http::header::RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.parse().ok());
         let failure = |class| {
             Err(Failure {
-                retry_after: wish.map(Duration::from_secs),
+                retry_after: seconds.map(Duration::from_secs),
                 ..Failure::new(class, answer.status().as_str())
             })
         };

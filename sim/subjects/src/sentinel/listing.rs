@@ -124,10 +124,10 @@ impl Listing {
             self.has_come = true;
             let items = page.len();
             self.widest = self.widest.max(items);
-            let news = page.ids().filter(|id| self.ids.insert((*id).to_owned())).count();
+            let added = page.ids().filter(|id| self.ids.insert((*id).to_owned())).count();
             // If the items after an id are requested and the answer contains that id, the API does not understand the request.
             let is_misunderstood = page.ids().any(|id| url.contains(id));
-            self.is_at_its_end = page.is_last(url) || news == 0 || is_misunderstood;
+            self.is_at_its_end = page.is_last(url) || added == 0 || is_misunderstood;
             self.ends_in_failure = false;
             self.rest = page.total().map(|total| total.saturating_sub((number - 1) * self.size(url) + items));
             match page.total() {

@@ -74,7 +74,7 @@ impl Troubles {
                 Action::Fetch { url, .. } => Asked::Page(url.clone()),
                 Action::Publish { .. } => Asked::Events,
                 Action::Patch { patch, .. } => {
-                    self.told(&patch["status"])?;
+                    self.check_status(&patch["status"])?;
                     continue;
                 }
                 _ => continue,
@@ -160,7 +160,7 @@ impl Troubles {
     }
 
     /// Checks that the status does not report a failure as healthy.
-    fn told(&self, status: &Value) -> Result<(), Testimony> {
+    fn check_status(&self, status: &Value) -> Result<(), Testimony> {
         let wrong = [
             (self.is_cut_off, "BrokerConnected"),
             (self.is_cut_off, "Publishing"),
@@ -170,9 +170,9 @@ impl Troubles {
             (self.is_cut_off || self.is_blind || self.is_spoilt, "Ready"),
         ];
         let conditions = || status["conditions"].as_array().into_iter().flatten();
-        let is_told = |name: &str| conditions().any(|it| it["type"] == name && it["status"] == "True");
-        let untold = wrong.into_iter().find(|(is_wrong, name)| *is_wrong && is_told(name));
-        untold.map_or(Ok(()), |(_, name)| {
+        let is_true = |name: &str| conditions().any(|it| it["type"] == name && it["status"] == "True");
+        let unreported = wrong.into_iter().find(|(is_wrong, name)| *is_wrong && is_true(name));
+        unreported.map_or(Ok(()), |(_, name)| {
             Err(Testimony {
                 invariant: "troubles_are_told",
                 sentence: "Once the broker or its Secret, or a part of the list, is out of reach, no status says that all is well.",

@@ -129,7 +129,7 @@ impl Eye {
 
     fn deleted(&mut self) {
         (self.version, self.config) = (0, None);
-        self.begin_anew();
+        self.begin_cycle();
     }
 
     fn configured(&mut self, object: &Value) {
@@ -143,11 +143,11 @@ impl Eye {
         let Ok(config) = config::read(object) else { return };
         if self.config.as_ref() != Some(&config) {
             self.config = Some(config);
-            self.begin_anew();
+            self.begin_cycle();
         }
     }
 
-    fn begin_anew(&mut self) {
+    fn begin_cycle(&mut self) {
         self.cycle += 1;
         self.listing = Listing::default();
         self.errors = 0;
@@ -173,18 +173,18 @@ impl Eye {
                 self.due.insert(id, (Course::Waits, 0));
             }
         }
-        let told = [
+        let reported = [
             (Demand::SkipReady, measured(step, metrics::SKIPPED, Some("ready"))),
             (Demand::SkipNotReady, measured(step, metrics::SKIPPED, Some("not_ready"))),
             (Demand::Malformed, measured(step, metrics::MALFORMED, None)),
         ];
-        for (demand, told) in told {
+        for (demand, reported) in reported {
             let counted = counts.get(&(demand as u8)).copied().unwrap_or(0);
-            if told.unwrap_or(0) != counted {
+            if reported.unwrap_or(0) != counted {
                 return Err(Testimony {
                     invariant: "what_is_left_out_is_counted",
                     sentence: "Each page's skipped resources are counted by their state, and its malformed ones as such.",
-                    seen: format!("{demand:?}: {counted} on the page, {told:?} counted"),
+                    seen: format!("{demand:?}: {counted} on the page, {reported:?} counted"),
                 });
             }
         }
@@ -204,12 +204,12 @@ impl Eye {
             _ => &none,
         };
         let confirmed = results.iter().filter(|result| result.is_ok()).count() as u64;
-        let told = measured(step, metrics::PUBLISHED, None).unwrap_or(0);
-        if told != confirmed {
+        let reported = measured(step, metrics::PUBLISHED, None).unwrap_or(0);
+        if reported != confirmed {
             return Err(Testimony {
                 invariant: "published_is_counted_when_confirmed",
                 sentence: "An event is counted as published when the broker confirms it, and never else.",
-                seen: format!("{confirmed} confirmed, {told} counted"),
+                seen: format!("{confirmed} confirmed, {reported} counted"),
             });
         }
         let unsent = matches!(outcome, Err(failure) if failure.class == Class::Unavailable);
@@ -285,7 +285,7 @@ impl Eye {
             });
         }
         let next = self.listing.next();
-        self.begin_anew();
+        self.begin_cycle();
         self.listing = next;
         Ok(())
     }

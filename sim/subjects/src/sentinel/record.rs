@@ -34,7 +34,7 @@ struct Known {
     version: u64,
     generation: i64,
     /// The generation in the status.
-    told: i64,
+    reported: i64,
 }
 
 impl Record {
@@ -59,14 +59,17 @@ impl Record {
         let rests = is_paced || self.rests.is_some_and(|(until, _)| now.monotonic < until);
         match &self.known {
             Some(known)
-                if known.told != known.generation && self.is_leading && self.writing.is_none() && !rests =>
+                if known.reported != known.generation
+                    && self.is_leading
+                    && self.writing.is_none()
+                    && !rests =>
             {
                 Err(Testimony {
                     invariant: "the_observed_generation_follows_at_once",
                     sentence: "Once a process knows of a generation, the status that speaks of another one is being written, unless the last write failed a moment ago.",
                     seen: format!(
                         "generation {} is known, and the status speaks of {}",
-                        known.generation, known.told
+                        known.generation, known.reported
                     ),
                 })
             }
@@ -86,8 +89,8 @@ impl Record {
         let is_new = !self.known.as_ref().is_some_and(is_same);
         self.rests.take_if(|(_, ends)| is_new || *ends);
         self.sent.take_if(|_| is_new);
-        let told = object["status"]["observedGeneration"].as_i64().unwrap_or_default();
-        self.known = Some(Known { uid, version, generation, told });
+        let reported = object["status"]["observedGeneration"].as_i64().unwrap_or_default();
+        self.known = Some(Known { uid, version, generation, reported });
     }
 
     fn finished(&mut self, id: ActionId, outcome: &Outcome, now: Now) {
@@ -102,7 +105,7 @@ impl Record {
                     }
                     known.version = version;
                 }
-                known.told = generation;
+                known.reported = generation;
             }
             Err(failure) => {
                 let (rest, ends) = match failure.class {

@@ -35,8 +35,8 @@ pub(super) fn status(kind: &str, object: &Value, old: Option<&Value>, causes: &m
         for field in parts.iter().chain(&["readyReplicas", "availableReplicas"]) {
             not_more(status, field, "replicas", "status.replicas", &path, causes);
         }
-        let told = if kind == "StatefulSet" { "status.readyReplicas" } else { "readyReplicas" };
-        not_more(status, "availableReplicas", "readyReplicas", told, &path, causes);
+        let reported = if kind == "StatefulSet" { "status.readyReplicas" } else { "readyReplicas" };
+        not_more(status, "availableReplicas", "readyReplicas", reported, &path, causes);
     }
     let collisions = |object: &Value| integer(part(object, "status"), "collisionCount");
     if let Some(before) = old.and_then(collisions)
@@ -58,9 +58,9 @@ const DAEMONS: [&str; 8] = [
     "collisionCount",
 ];
 
-fn not_more(status: &Value, field: &str, than: &str, told: &str, path: &Path, causes: &mut Vec<Cause>) {
+fn not_more(status: &Value, field: &str, than: &str, reported: &str, path: &Path, causes: &mut Vec<Cause>) {
     let count = |field| integer(status, field).unwrap_or(0);
     if count(field) > count(than) {
-        causes.push(path.child(field).invalid(count(field), &format!("cannot be greater than {told}")));
+        causes.push(path.child(field).invalid(count(field), &format!("cannot be greater than {reported}")));
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn series_event(object: &Value, old: Option<&Value>, causes: &mut Vec
         new_event(object, causes);
         return;
     };
-    for (field, told) in [
+    for (field, reported) in [
         ("regarding", "involvedObject"),
         ("reason", "reason"),
         ("note", "message"),
@@ -92,7 +92,7 @@ pub(super) fn series_event(object: &Value, old: Option<&Value>, causes: &mut Vec
                 Value::Null if !field.ends_with("Time") && !field.ends_with("Timestamp") => "".into(),
                 value => value.clone(),
             };
-            causes.push(Path::root(told).invalid(value, "field is immutable"));
+            causes.push(Path::root(reported).invalid(value, "field is immutable"));
         }
     }
 }

@@ -110,9 +110,9 @@ fn a_whole_float_is_neither_integer_nor_string() {
     }}}))
     .unwrap();
     let causes = |spec: Value| schema.validate(&json!({"metadata": {"name": "a"}, "spec": spec}), None);
-    let told: Vec<String> = causes(json!(1.0)).iter().map(ToString::to_string).collect();
+    let messages: Vec<String> = causes(json!(1.0)).iter().map(ToString::to_string).collect();
     let expected = r#"spec: Invalid value: "": invalid data, expected XIntOrString value to be either a string or integer evaluating rule: m"#;
-    assert_eq!(told, [expected]);
+    assert_eq!(messages, [expected]);
     assert_eq!(causes(json!(1)), []);
     assert_eq!(causes(json!("1")), []);
 }

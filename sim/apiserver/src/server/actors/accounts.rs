@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::cursor::{Cursor, News, after};
+use super::cursor::{Cursor, TableUpdate, after};
 use crate::server::meta;
 use crate::server::state::ApiServer;
 use crate::server::write;
@@ -31,16 +31,16 @@ impl Accounts {
 
     /// Runs the due work.
     pub fn tick(&mut self, server: &mut ApiServer, now: Timestamp) {
-        let news = self.cursor.news(server, |resource| {
+        let updates = self.cursor.poll(server, |resource| {
             resource.group.is_empty() && RESOURCES.contains(&resource.plural.as_str())
         });
         let mut touched = BTreeSet::new();
-        for (resource, news) in news {
+        for (resource, update) in updates {
             // A list does not show what was deleted since the last one.
-            if matches!(news, News::Relist(_)) {
+            if matches!(update, TableUpdate::Relist(_)) {
                 touched.extend(self.known.iter().cloned());
             }
-            let (News::Changes(changes) | News::Relist(changes)) = news;
+            let (TableUpdate::Changes(changes) | TableUpdate::Relist(changes)) = update;
             for change in changes {
                 if resource.plural == "namespaces" {
                     let name = meta::name(&change.object).to_owned();

@@ -17,7 +17,7 @@ pub(super) struct Cursor {
 }
 
 /// The changes of one table.
-pub(super) enum News {
+pub(super) enum TableUpdate {
     /// Single changes.
     Changes(Vec<Change>),
     /// The history was compacted: this is the whole state.
@@ -26,16 +26,16 @@ pub(super) enum News {
 
 impl Cursor {
     /// Returns the changes since the last call in the resources that `wants` selects.
-    pub(super) fn news(
+    pub(super) fn poll(
         &mut self,
         server: &ApiServer,
         wants: impl Fn(&Resource) -> bool,
-    ) -> Vec<(Arc<Resource>, News)> {
+    ) -> Vec<(Arc<Resource>, TableUpdate)> {
         let revision = server.store.revision();
         if std::mem::replace(&mut self.seen, revision) == revision {
             return Vec::new();
         }
-        let mut news = Vec::new();
+        let mut updates = Vec::new();
         for resource in server.registry.all().filter(|resource| wants(resource)) {
             let table = resource.table;
             let cursor = self.tables.entry(table).or_default();
@@ -43,13 +43,13 @@ impl Cursor {
                 continue;
             }
             let item = match server.store.since(table, *cursor) {
-                Ok(changes) => News::Changes(changes.cloned().collect()),
-                Err(_) => News::Relist(state(&server.store, table)),
+                Ok(changes) => TableUpdate::Changes(changes.cloned().collect()),
+                Err(_) => TableUpdate::Relist(state(&server.store, table)),
             };
             *cursor = revision;
-            news.push((Arc::clone(resource), item));
+            updates.push((Arc::clone(resource), item));
         }
-        news
+        updates
     }
 }
 

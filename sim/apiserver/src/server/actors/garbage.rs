@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use self::graph::{Graph, Node, Owner};
-use super::cursor::{Cursor, News, after};
+use super::cursor::{Cursor, TableUpdate, after};
 use crate::server::delete;
 use crate::server::delete_options::{DeleteOptions, Propagation};
 use crate::server::meta;
@@ -73,10 +73,10 @@ impl GarbageCollector {
 
     fn learn(&mut self, server: &mut ApiServer, now: Timestamp) {
         let due = after(now, self.delay);
-        for (resource, news) in self.cursor.news(server, |resource| !resource.is("", "events")) {
-            let changes = match news {
-                News::Changes(changes) => changes,
-                News::Relist(changes) => {
+        for (resource, update) in self.cursor.poll(server, |resource| !resource.is("", "events")) {
+            let changes = match update {
+                TableUpdate::Changes(changes) => changes,
+                TableUpdate::Relist(changes) => {
                     let present: BTreeSet<&str> =
                         changes.iter().map(|change| meta::uid(&change.object)).collect();
                     for uid in self.graph.missing(resource.table, &present) {

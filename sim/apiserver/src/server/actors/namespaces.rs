@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::cursor::{Cursor, News, after};
+use super::cursor::{Cursor, TableUpdate, after};
 use crate::server::delete::{self, Deleted};
 use crate::server::delete_options::DeleteOptions;
 use crate::server::meta;
@@ -48,12 +48,12 @@ impl NamespaceController {
     fn learn(&mut self, server: &ApiServer, now: Timestamp) {
         let due = after(now, self.delay);
         let mut touched = BTreeSet::new();
-        for (resource, news) in self.cursor.news(server, |_| true) {
+        for (resource, update) in self.cursor.poll(server, |_| true) {
             // A list does not show what was deleted since the last one.
-            if matches!(news, News::Relist(_)) {
+            if matches!(update, TableUpdate::Relist(_)) {
                 touched.extend(self.terminating.iter().cloned());
             }
-            let (News::Changes(changes) | News::Relist(changes)) = news;
+            let (TableUpdate::Changes(changes) | TableUpdate::Relist(changes)) = update;
             for change in changes {
                 if !resource.is("", "namespaces") {
                     touched.insert(meta::namespace(&change.object).to_owned());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::cursor::{Cursor, News};
+use super::cursor::{Cursor, TableUpdate};
 use crate::server::meta;
 use crate::server::registry::Resource;
 use crate::server::request::ResourcePath;
@@ -32,17 +32,17 @@ impl StorageProtection {
         let wanted = |resource: &Resource| {
             resource.group.is_empty() && matches!(resource.plural.as_str(), "pods" | CLAIMS | VOLUMES)
         };
-        let news = self.cursor.news(server, wanted);
-        if news.is_empty() {
+        let updates = self.cursor.poll(server, wanted);
+        if updates.is_empty() {
             return;
         }
-        for (resource, news) in news {
+        for (resource, update) in updates {
             let plural = match resource.plural.as_str() {
                 CLAIMS => CLAIMS,
                 VOLUMES => VOLUMES,
                 _ => continue,
             };
-            let (News::Changes(changes) | News::Relist(changes)) = news;
+            let (TableUpdate::Changes(changes) | TableUpdate::Relist(changes)) = update;
             for change in changes {
                 let key = (plural, change.key.to_string());
                 if meta::is_deleting(&change.object) && !change.deleted {

@@ -146,7 +146,7 @@ fn searches_are_refused() {
 }
 
 #[test]
-fn where_to_begin_is_told_apart_from_what_to_look_for() {
+fn the_start_id_is_separated_from_the_search() {
     let parse = |search| Search::parse(search).unwrap();
     let (after, search) = parse("id > 'a' and labels.region='x' and id > 'c'");
     assert_eq!((after.as_deref(), search), (Some("c"), parse("labels.region='x'").1));

@@ -15,12 +15,12 @@ use serde_json::Value;
 /// A successful pass over a bridge that is not being deleted.
 struct Judged<'a> {
     object: &'a ObjectRef,
-    life: &'a ProcessState,
+    state: &'a ProcessState,
     began: Duration,
     /// The kind that was listed by the event that ended the pass.
     listed: Option<&'a Kind>,
     /// The bridge as the process received it.
-    told: &'a Value,
+    observed: &'a Value,
     /// The bridge as it is on the server.
     bridge: &'a Value,
 }
@@ -36,7 +36,7 @@ impl Judged<'_> {
 
     /// Returns whether the process has known since before the pass that it may not watch a kind.
     fn is_refused(&self, kind: &Kind) -> bool {
-        let mut refused = self.life.refused.iter();
+        let mut refused = self.state.refused.iter();
         refused.any(|(refused, since)| **refused == *kind && *since <= self.began)
             && self.listed != Some(kind)
     }
@@ -58,17 +58,17 @@ fn judged<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Judged<'a>> {
         else {
             return None;
         };
-        let life = moment.history.life(process)?;
-        let (told, bridge) = (life.told.get(object)?, moment.server.object(object)?);
+        let state = moment.history.process(process)?;
+        let (observed, bridge) = (state.observed.get(object)?, moment.server.object(object)?);
         // A pass that ends because the bridge was removed has evaluated nothing.
-        let is_lost = event.is_some_and(|event| life.loses(object, event));
-        let stays = metadata(told, "uid") == metadata(bridge, "uid") && !is_deleting(bridge) && !is_lost;
+        let is_lost = event.is_some_and(|event| state.loses(object, event));
+        let stays = metadata(observed, "uid") == metadata(bridge, "uid") && !is_deleting(bridge) && !is_lost;
         let began = moment.entry.at.saturating_sub(*took);
         let listed = match event {
             Some(Event::ListCompleted { kind }) => Some(&**kind),
             _ => None,
         };
-        stays.then_some(Judged { object, life, began, listed, told, bridge })
+        stays.then_some(Judged { object, state, began, listed, observed, bridge })
     })
 }
 
@@ -78,7 +78,7 @@ fn first(mut wrong: impl Iterator<Item = String>) -> Result<(), String> {
 
 pub(super) fn no_condition_freezes(moment: &Moment<'_>) -> Result<(), String> {
     first(judged(moment).filter_map(|pass| {
-        let (known, since) = pass.life.generations.get(pass.object)?;
+        let (known, since) = pass.state.generations.get(pass.object)?;
         let lags = |place: &Value| place["observedGeneration"].as_i64().unwrap_or(0) < *known;
         let status = &pass.bridge["status"];
         let frozen = std::iter::once(status).chain(pass.conditions()).find(|place| lags(place))?;
@@ -109,12 +109,12 @@ pub(super) fn what_cannot_be_watched_is_unknown(moment: &Moment<'_>) -> Result<(
 pub(super) fn a_lost_dpucluster_is_reported(moment: &Moment<'_>) -> Result<(), String> {
     let kind = names::dpu_cluster();
     first(judged(moment).filter_map(|pass| {
-        let field = |field: &str| pass.told["spec"]["dpuClusterRef"][field].as_str();
+        let field = |field: &str| pass.observed["spec"]["dpuClusterRef"][field].as_str();
         let named = ObjectRef::namespaced(&kind, field("namespace")?, field("name")?);
-        let (gone, _) = pass.life.told_before.get(&named)?;
-        let is_lost = !pass.life.told.contains_key(&named) && *gone <= pass.began;
+        let (gone, _) = pass.state.previous.get(&named)?;
+        let is_lost = !pass.state.observed.contains_key(&named) && *gone <= pass.began;
         let is_valid = pass.condition(condition::DPU_CLUSTER_VALID)?["status"] == "True";
-        (is_lost && is_valid && !pass.life.refused.contains_key(&kind))
+        (is_lost && is_valid && !pass.state.refused.contains_key(&kind))
             .then(|| format!("{} is gone, and {} calls it valid", named, pass.object))
     }))
 }
@@ -136,8 +136,8 @@ pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
         return Ok(());
     }
     let cluster = ObjectRef { kind: names::hosted_cluster(), ..object.clone() };
-    let told = moment.history.life(process).and_then(|life| life.told.get(&cluster));
-    if told.is_some_and(|cluster| hypershift::has_completed(cluster, image)) {
+    let observed = moment.history.process(process).and_then(|state| state.observed.get(&cluster));
+    if observed.is_some_and(|cluster| hypershift::has_completed(cluster, image)) {
         return Ok(());
     }
     Err(format!("{object} lacks nothing, and no registry was found to have {image}"))
@@ -164,12 +164,12 @@ pub(super) fn is_reachable(moment: &Moment<'_>, process: usize, bridge: &Value) 
     let lacks_it = |service: &Value| {
         !service::assigned(service).any(|address| endpoint == Some(&format!("https://{address}:6443")))
     };
-    let Some(life) = moment.history.life(process) else { return false };
+    let Some(state) = moment.history.process(process) else { return false };
     // A watch that lists an older state may have hidden it for a moment.
     let since = moment.entry.at.saturating_sub(STALE);
-    let is_told = life.told.get(&service).is_some_and(|service| !lacks_it(service))
-        && life.told_before.get(&service).is_none_or(|(until, _)| *until < since);
-    is_told && !was(moment, &service, lacks_it)
+    let is_observed = state.observed.get(&service).is_some_and(|service| !lacks_it(service))
+        && state.previous.get(&service).is_none_or(|(until, _)| *until < since);
+    is_observed && !was(moment, &service, lacks_it)
 }
 
 /// Returns the HostedCluster of a bridge that a process has changed, with the old and the new state of the bridge.

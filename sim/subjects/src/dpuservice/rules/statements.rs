@@ -12,13 +12,13 @@ use super::super::identity;
 use super::past::{STALE, was_leaving};
 
 /// Returns a service for which a process has just set a condition to True, or has kept it True for another generation.
-fn told_anew<'a>(moment: &'a Moment<'_>, condition: &str) -> Option<(usize, &'a ObjectRef, &'a Value)> {
+fn newly_reported<'a>(moment: &'a Moment<'_>, condition: &str) -> Option<(usize, &'a ObjectRef, &'a Value)> {
     let (process, Change { object, old: Some(old), new: Some(new), .. }) = moment.entry.by_process()? else {
         return None;
     };
-    let told =
+    let reported =
         |object: &Value| has(object, condition).then(|| object["status"]["observedGeneration"].clone());
-    (object.kind == names::service() && told(new).is_some() && told(old) != told(new))
+    (object.kind == names::service() && reported(new).is_some() && reported(old) != reported(new))
         .then_some((process, object, &**new))
 }
 
@@ -30,8 +30,8 @@ fn everywhere(
     service: &Value,
     is_so: impl Fn(&Value) -> bool,
 ) -> Option<String> {
-    let life = moment.history.life(process)?;
-    let clusters = life.told.iter().filter(|(target, cluster)| {
+    let state = moment.history.process(process)?;
+    let clusters = state.observed.iter().filter(|(target, cluster)| {
         target.kind == names::dpu_cluster() && !is_deleting(cluster) && !was_leaving(moment, target)
     });
     let (name, kind) = (Name::of(service), names::application());
@@ -59,7 +59,7 @@ fn everywhere(
 }
 
 /// Returns the version that a service requests, if its status is up to date.
-fn told_version(service: &Value) -> Option<&Value> {
+fn reported_version(service: &Value) -> Option<&Value> {
     let is_current = service["status"]["observedGeneration"] == service["metadata"]["generation"];
     is_current.then(|| &service["spec"]["source"]["version"])
 }
@@ -69,8 +69,10 @@ fn is_of(application: &Value, version: Option<&Value>) -> bool {
 }
 
 pub(super) fn reconciled_means_written(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((process, object, new)) = told_anew(moment, "ApplicationsReconciled") else { return Ok(()) };
-    let version = told_version(new);
+    let Some((process, object, new)) = newly_reported(moment, "ApplicationsReconciled") else {
+        return Ok(());
+    };
+    let version = reported_version(new);
     match everywhere(moment, process, new, |application| is_of(application, version)) {
         Some(cluster) => {
             Err(format!("the Applications of {object} are said to be as it says, but not that on {cluster}"))
@@ -80,8 +82,8 @@ pub(super) fn reconciled_means_written(moment: &Moment<'_>) -> Result<(), String
 }
 
 pub(super) fn ready_means_deployed(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((process, object, new)) = told_anew(moment, "Ready") else { return Ok(()) };
-    let version = told_version(new);
+    let Some((process, object, new)) = newly_reported(moment, "Ready") else { return Ok(()) };
+    let version = reported_version(new);
     match everywhere(moment, process, new, |application| is_well(application) && is_of(application, version))
     {
         Some(cluster) => Err(format!("{object} is called Ready, and on {cluster} Argo CD has not said so")),
