@@ -90,7 +90,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/* "true" if ServiceMonitors or PrometheusRules are to be rendered. It takes (dict "root" $ "kind" <kind>). */}}
 {{- define "lockstep.rendersMonitoring" -}}
 {{- $served := .root.Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" .kind) -}}
-{{- $mode := .root.Values.metrics.renderMode -}}
+{{- $mode := .root.Values.metrics.renderMode | default "skipIfMissing" -}}
 {{- if or $served (eq $mode "alwaysRender") -}}
 true
 {{- else if eq $mode "failIfMissing" -}}

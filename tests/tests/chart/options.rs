@@ -362,6 +362,24 @@ fn combinations_of_values_are_rendered() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// `helm upgrade --reuse-values` uses the values of the old chart, which has no defaults for new values.
+#[test]
+fn missing_values_are_defaults() -> anyhow::Result<()> {
+    let missing = "
+alerts: null
+crds: {keep: null}
+extraObjects: null
+global: null
+metrics: {renderMode: null}
+networkPolicy: null
+namespaceclass: {env: null, extraEnv: null, extraVolumes: null, extraVolumeMounts: null, strategy: null}
+sentinel: {extraEnv: null, extraContainers: null, revisionHistoryLimit: null}
+";
+    let expected = template("options-missing", ALL)?;
+    assert_eq!(template("options-missing", &format!("{ALL}{missing}"))?, expected);
+    Ok(())
+}
+
 /// A server rejects misspelled fields, because objects are applied with strict validation.
 #[tokio::test]
 async fn the_api_server_accepts_all_options() -> anyhow::Result<()> {
