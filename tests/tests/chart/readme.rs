@@ -104,8 +104,9 @@ fn the_readme_lists_all_values() -> anyhow::Result<()> {
     if std::env::var_os(REGENERATE).is_some() {
         fs::write(chart.join("README.md"), &expected)?;
     }
+    let current = fs::read_to_string(chart.join("README.md"))?;
     ensure!(
-        fs::read_to_string(chart.join("README.md"))? == expected,
+        current == expected,
         "deploy/lockstep/README.md does not match values.yaml; regenerate it with: \
          {REGENERATE}=1 cargo test -p lockstep-tests --test chart the_readme_lists_all_values"
     );
