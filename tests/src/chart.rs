@@ -48,6 +48,7 @@ pub fn everything(controller: &str) -> String {
 namespaceclass: {{enabled: false}}
 commonLabels: {{team: platform}}
 metrics:
+  renderMode: alwaysRender
   serviceMonitor: {{enabled: true, labels: {{release: prometheus}}}}
   prometheusRule: {{enabled: true}}
   dashboard: {{enabled: true}}

@@ -3,6 +3,10 @@
 
 #[path = "chart/account.rs"]
 mod account;
+#[path = "chart/options.rs"]
+mod options;
+#[path = "chart/readme.rs"]
+mod readme;
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -24,6 +28,7 @@ image: {repository: registry.example.com/lockstep, digest: "sha256:0123456789abc
 imagePullSecrets: [{name: registry}]
 commonLabels: {team: platform}
 metrics:
+  renderMode: alwaysRender
   serviceMonitor: {enabled: true, labels: {release: prometheus}}
   prometheusRule: {enabled: true}
   dashboard: {enabled: true}
@@ -85,7 +90,7 @@ async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyh
 async fn names_stay_text() -> anyhow::Result<()> {
     let values = "
 fullnameOverride: 'n'
-metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboard: {enabled: true}}
+metrics: {renderMode: alwaysRender, serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboard: {enabled: true}}
 bridge: {enabled: true, serviceAccount: {name: '777'}, priorityClassName: '777'}
 sentinels:
   'on': {resourceType: clusters, googleCredentialsSecret: '777', apiToken: {secretName: '777', key: '777'}}
@@ -129,7 +134,7 @@ fn documented_volumes_are_where_they_are_needed() -> anyhow::Result<()> {
     for (page, directory) in [("replay.md", "/recordings"), ("bridge.md", "/etc/registry")] {
         let text = std::fs::read_to_string(workspace().join("docs").join(page))?;
         let mut blocks = text.split("```yaml\n").filter_map(|rest| rest.split("```").next());
-        let values = blocks.find(|block| block.contains("volumes:")).context("no such values")?;
+        let values = blocks.find(|block| block.contains("extraVolumes:")).context("no such values")?;
         let values = format!("namespaceclass: {{enabled: false}}\n{values}  enabled: true\n");
         let objects = render("chart-volumes", &values)?;
         let pod = &only(&objects, "Deployment")?["spec"]["template"]["spec"];
@@ -278,6 +283,27 @@ fn values_that_mean_nothing_are_refused_by_name() -> anyhow::Result<()> {
         ),
         ("log: {format: xml}", "/log/format"),
         ("image: {digest: latest}", "/image/digest"),
+        ("global: {imageRegistry: 'https://mirror'}", "/global/imageRegistry"),
+        ("global: {imagePullSecrets: [mirror]}", "/global/imagePullSecrets/0"),
+        ("crds: {keep: always}", "/crds/keep"),
+        ("crds: {install: true}", "/crds"),
+        ("metrics: {renderMode: always}", "skipIfMissing"),
+        ("metrics: {service: {annotations: {a: 1}}}", "/metrics/service/annotations/a"),
+        ("alerts: {disabled: LockstepQueueGrows}", "/alerts/disabled"),
+        ("alerts: {enabled: []}", "/alerts"),
+        ("networkPolicy: {ingress: []}", "/networkPolicy"),
+        ("networkPolicy: {egress: [{port: 53}]}", "/networkPolicy/egress/0"),
+        ("extraObjects: [{kind: ConfigMap}]", "apiVersion"),
+        ("namespaceclass: {extraEnv: [{value: x}]}", "/namespaceclass/extraEnv/0"),
+        ("namespaceclass: {extraVolumeMounts: [{name: x}]}", "mountPath"),
+        ("namespaceclass: {initContainers: [{image: x}]}", "/namespaceclass/initContainers/0"),
+        ("namespaceclass: {strategy: {type: Rolling}}", "/namespaceclass/strategy/type"),
+        ("namespaceclass: {revisionHistoryLimit: -1}", "/namespaceclass/revisionHistoryLimit"),
+        ("namespaceclass: {dnsPolicy: Cluster}", "/namespaceclass/dnsPolicy"),
+        ("namespaceclass: {dnsConfig: {nameserver: a}}", "/namespaceclass/dnsConfig"),
+        ("bridge: {hostAliases: [{ip: 10.0.0.1}]}", "hostnames"),
+        ("sentinel: {strategy: {type: RollingUpdate}}", "/sentinel"),
+        ("sentinels: {a: {resourceType: clusters, dnsPolicy: Cluster}}", "/sentinels/a/dnsPolicy"),
     ] {
         let refusal = render("chart-refused", values).err().with_context(|| format!("{values} was taken"))?;
         let message = refusal.to_string();

@@ -34,6 +34,7 @@ const EVERYTHING: &str = r#"
 namespaceclass: {enabled: false}
 commonLabels: {team: platform}
 metrics:
+  renderMode: alwaysRender
   serviceMonitor: {enabled: true, labels: {release: prometheus}}
   prometheusRule: {enabled: true}
   dashboard: {enabled: true}

@@ -56,11 +56,44 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
+{{/* global.imageRegistry replaces the registry of image.repository. As in Docker, the first component of a repository is a
+     registry if it has a dot or a port, or is localhost. */}}
 {{- define "lockstep.image" -}}
 {{- $image := .Values.image -}}
+{{- $repository := $image.repository -}}
+{{- with (.Values.global).imageRegistry -}}
+{{- $path := regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "" -}}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) $path -}}
+{{- end -}}
 {{- if $image.digest -}}
-{{- printf "%s@%s" $image.repository $image.digest -}}
+{{- printf "%s@%s" $repository $image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" $image.repository ($image.tag | default .Chart.AppVersion) -}}
+{{- printf "%s:%s" $repository ($image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The pull secrets of all charts of a release, then those of this chart, as a JSON list. */}}
+{{- define "lockstep.imagePullSecrets" -}}
+{{- concat ((.Values.global).imagePullSecrets | default list) (.Values.imagePullSecrets | default list) | uniq | toJson -}}
+{{- end -}}
+
+{{/* Fields of a pod that are unset by default. It takes the values of a controller or of a Sentinel. */}}
+{{- define "lockstep.podFields" -}}
+{{- $fields := pick . "runtimeClassName" "dnsPolicy" "dnsConfig" "hostAliases" "initContainers" -}}
+{{- range $name, $value := $fields -}}
+{{- if $value }}
+{{ toYaml (dict $name $value) }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" if ServiceMonitors or PrometheusRules are to be rendered. It takes (dict "root" $ "kind" <kind>). */}}
+{{- define "lockstep.rendersMonitoring" -}}
+{{- $served := .root.Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" .kind) -}}
+{{- $mode := .root.Values.metrics.renderMode | default "skipIfMissing" -}}
+{{- if or $served (eq $mode "alwaysRender") -}}
+true
+{{- else if eq $mode "failIfMissing" -}}
+{{- fail (printf "metrics.renderMode: the cluster does not serve monitoring.coreos.com/v1 %s; install the CRDs of the Prometheus operator, or set skipIfMissing or alwaysRender" .kind) -}}
 {{- end -}}
 {{- end -}}
