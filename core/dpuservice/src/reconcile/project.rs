@@ -1,7 +1,7 @@
 //! The reconcile of the AppProject: it permits what has to be deployed, and nothing else.
 //!
 //! ```text
-//!  begin ─┬─ services stay, or Applications ──▶ Writing
+//!  begin ─┬─ services stay, or Applications ──▶ Narrowing (if a server is no longer needed) ─▶ Writing
 //!         └─ neither ──▶ Surveying ─▶ Removing
 //! ```
 //!
@@ -11,6 +11,8 @@
 //!
 //! Source: "Reconcile the ArgoCD `AppProject`".
 
+use std::collections::BTreeSet;
+
 use lockstep_engine::action::{Action, Failure, Outcome, Success};
 use lockstep_engine::cache::Cached as _;
 use lockstep_engine::driver::{Next, Verdict};
@@ -19,7 +21,7 @@ use lockstep_engine::write::create_or_apply;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::survey::{survey, surveyed};
+use super::survey::{survey, survey_specs, surveyed};
 use super::verdict::lagging;
 use crate::desired::project::{is_applied, manifest, servers};
 use crate::model::project::{Project, name};
@@ -31,7 +33,9 @@ use crate::state::Controller;
 pub enum Stage {
     /// The project is being written.
     Writing,
-    /// All Applications are being listed.
+    /// All Applications are being listed, before servers are removed from the project.
+    Narrowing,
+    /// All Applications are being listed, before the project is removed.
     Surveying,
     /// The project is being removed.
     Removing,
@@ -57,38 +61,65 @@ impl Controller {
         if is_wanted && !self.store.is_judged() {
             return Next::Done(Verdict::Converged);
         }
-        let mut servers = servers(&self.store);
+        let servers = servers(&self.store);
+        // A watch that is behind may not show an Application yet, and without its server Argo CD could not remove what it
+        // deployed there.
+        let is_narrower = |project: &Project| !project.servers.is_subset(&servers);
+        if is_wanted && project.as_ref().is_some_and(is_narrower) {
+            return Next::Await(vec![survey_specs()], Stage::Narrowing);
+        }
+        self.write_project(project.as_ref(), servers)
+    }
+
+    /// Writes the project with these servers.
+    fn write_project(&mut self, project: Option<&Project>, mut servers: BTreeSet<String>) -> Next<Stage> {
         // Before the whole project is deleted, no server is removed from it. Without the project, though, Argo CD could not
         // remove anything.
-        if let Some(project) = project.as_ref().filter(|_| !is_wanted) {
+        if let Some(project) = project.filter(|_| !self.store.is_wanted()) {
             if servers.is_subset(&project.servers) {
                 return Next::Done(Verdict::Converged);
             }
             servers.extend(project.servers.iter().cloned());
         }
         let mut manifest = manifest(&servers);
-        if let Some(project) = project.as_ref().filter(|project| project.deleting) {
+        if let Some(project) = project.filter(|project| project.deleting) {
             manifest["metadata"]["finalizers"] = json!(project.finalizers);
         }
-        if project.as_ref().is_some_and(|project| is_applied(project, &manifest)) {
+        if project.is_some_and(|project| is_applied(project, &manifest)) {
             self.set_project_failure(None);
             self.wake_leaving_clusters();
             return Next::Done(Verdict::Converged);
         }
         // Another client may take it over in between. Then it must not be changed.
-        if let Some(project) = &project {
+        if let Some(project) = project {
             manifest["metadata"]["resourceVersion"] = json!(project.resource_version().to_string());
         }
-        let seen = project.as_ref().map(|project| project.uid.as_str());
+        let seen = project.map(|project| project.uid.as_str());
         Next::Await(vec![create_or_apply(name().object(&names::project()), manifest, seen)], Stage::Writing)
     }
 
     pub(crate) fn resume_project(&mut self, stage: &Stage, outcomes: Vec<Outcome>) -> Next<Stage> {
         match stage {
+            Stage::Narrowing => self.servers_surveyed(outcomes),
             Stage::Writing => self.project_written(outcomes),
             Stage::Surveying => self.project_surveyed(outcomes),
             Stage::Removing => self.project_removed(outcomes),
         }
+    }
+
+    fn servers_surveyed(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
+        let found = match surveyed(outcomes.into_iter().next()) {
+            Ok(found) => found,
+            Err(Some(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
+            Err(None) => return Next::Done(lagging()),
+        };
+        let Some(project) = self.store.project().filter(|project| project.is_ours).cloned() else {
+            return Next::Done(lagging());
+        };
+        let used = found.iter().filter_map(|(_, app)| app.server()).map(str::to_owned);
+        let mut servers = servers(&self.store);
+        servers.extend(used.filter(|server| project.servers.contains(server)));
+        self.write_project(Some(&project), servers)
     }
 
     fn project_written(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {

@@ -5,7 +5,7 @@ use lockstep_engine::object::Name;
 
 use crate::model::application::App;
 use crate::model::owner::label_value;
-use crate::names::{self, ARGO_NAMESPACE};
+use crate::names::{self, ARGO_NAMESPACE, SERVICE_NAME};
 
 /// Returns the selector for the objects of a service, or of a cluster, by the labels with its namespace and name.
 pub(super) fn selector([namespace, name]: [&str; 2], of: &Name) -> String {
@@ -16,6 +16,13 @@ pub(super) fn selector([namespace, name]: [&str; 2], of: &Name) -> String {
 pub(super) fn survey(selector: String) -> Action {
     let namespace = Some(ARGO_NAMESPACE.to_owned());
     let scope = Scope { namespace, selector, metadata_only: true, ..Scope::default() };
+    Action::List { kind: names::application(), scope }
+}
+
+/// Returns the action that lists all Applications of services from the server, with their specs.
+pub(super) fn survey_specs() -> Action {
+    let namespace = Some(ARGO_NAMESPACE.to_owned());
+    let scope = Scope { namespace, selector: SERVICE_NAME.to_owned(), ..Scope::default() };
     Action::List { kind: names::application(), scope }
 }
 

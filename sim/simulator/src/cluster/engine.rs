@@ -166,7 +166,7 @@ impl<W: FaultModel> Cluster<W> {
         }
         match arrival {
             Arrival::Request { process, incarnation, request } => {
-                self.carry_out(process, incarnation, request)
+                self.carry_out(process, incarnation, request);
             }
             Arrival::Answer { process, incarnation, id, outcome }
                 if self.is_running(process, incarnation) =>
