@@ -163,7 +163,10 @@ func applies(ctx context.Context, _ *rest.Config, client *kubernetes.Clientset) 
 		return err
 	}
 	fmt.Println("applied:", applied.Data, applied.Labels)
-	for _, entry := range applied.ManagedFields {
+	// The server sorts entries by their second first: the order depends on when the program runs.
+	managed := applied.ManagedFields
+	sort.Slice(managed, func(i, j int) bool { return managed[i].Manager < managed[j].Manager })
+	for _, entry := range managed {
 		fmt.Println("managed:", entry.Manager, entry.Operation, entry.APIVersion, entry.FieldsV1)
 	}
 	extracted, err := corev1apply.ExtractConfigMap(applied, "two")
