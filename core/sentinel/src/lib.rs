@@ -118,8 +118,10 @@ impl Sentinel {
         let tally = cycle.tally;
         self.find(finding, now, step);
         // Source: "Main Reconciler", step 2: the log names the shard.
-        let selector = &cycle.loaded.config.selector;
-        let shard = if selector.is_empty() { String::new() } else { format!(" of shard {selector}") };
+        let shard = match cycle.loaded.shard.shard.as_str() {
+            "" => String::new(),
+            shard => format!(" of shard {shard}"),
+        };
         let message = format!(
             "cycle {}{shard} took {} ms: {} resources, {} published, {} skipped (ready), {} skipped (not ready), {} given up, {} malformed",
             cycle.number,

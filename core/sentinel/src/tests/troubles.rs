@@ -274,7 +274,11 @@ fn what_is_left_out_because_it_is_too_large_is_never_said_to_be_published() {
         spec["hyperfleetAPI"]["dialect"] = json!(dialect);
         bench.configured(1, &spec);
         bench.passes(Duration::from_secs(6));
-        assert!(bench.log.contains(" took 0 ms: 250 resources, 250 published"), "{}", bench.log);
+        assert!(
+            bench.log.contains("cycle 1 of shard region=us-east took 0 ms: 250 resources, 250 published"),
+            "{}",
+            bench.log
+        );
         assert!(bench.log.contains("Ready=True"), "{}", bench.log);
         *huge.borrow_mut() = Some(40);
         bench.passes(Duration::from_secs(6));
