@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use lockstep_crds::bridge::{DPFHCPBridgeStatus, LocalObjectReference, ObjectReference};
 use lockstep_engine::action::{Action, Class, Failure, Subresource};
 use lockstep_engine::conditions::{self, Finding, Status};
-use lockstep_engine::object::{Name, text};
+use lockstep_engine::object::{Name, precondition, text};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -254,8 +254,6 @@ fn mirror(snapshot: &BridgeSnapshot<'_>, conditions: &mut Vec<Condition>, change
 
 /// Returns the write of a status over the one that it was compared with.
 pub fn write(key: &Name, bridge: &Bridge, status: &impl Serialize) -> Action {
-    let version = &bridge.metadata["metadata"]["resourceVersion"];
-    let metadata = json!({ "uid": bridge.uid, "resourceVersion": version });
     let mut status = json!(status);
     // A merge patch removes only fields that it names.
     for (field, _) in json!(bridge.status).as_object().into_iter().flatten() {
@@ -263,6 +261,6 @@ pub fn write(key: &Name, bridge: &Bridge, status: &impl Serialize) -> Action {
             status[field] = Value::Null;
         }
     }
-    let patch = Arc::new(json!({ "metadata": metadata, "status": status }));
+    let patch = Arc::new(json!({ "metadata": precondition(&bridge.metadata), "status": status }));
     Action::Patch { target: bridge_ref(key), subresource: Some(Subresource::Status), patch }
 }

@@ -20,10 +20,10 @@ use lockstep_crds::bridge::DPFHCPBridgeStatus;
 use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
 use lockstep_engine::conditions::{self, Finding, Status};
 use lockstep_engine::driver::{Next, Verdict};
-use lockstep_engine::finalizer;
-use lockstep_engine::object::{Name, controller_uid, is_deleting, metadata, text};
+use lockstep_engine::object::{Name, controller_uid, is_deleting, metadata, precondition, text};
 use lockstep_engine::recorder::Severity;
 use lockstep_engine::time::Now;
+use lockstep_engine::{finalizer, write};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -270,12 +270,11 @@ impl Removal {
         }
         self.left.push(target);
         let uid = metadata(&object, "uid").to_owned();
-        let version = metadata(&object, "resourceVersion").to_owned();
         let step = match target {
             CleanupTarget::Reference => {
                 let Some(name) = &bridge.dpu_cluster else { return };
-                let precondition = json!({ "uid": uid, "resourceVersion": version });
-                let patch = Arc::new(json!({ "metadata": precondition, "spec": { "kubeconfig": null } }));
+                let reference = json!({ "metadata": precondition(&object), "spec": { "kubeconfig": null } });
+                let patch = Arc::new(reference);
                 Action::Patch { target: name.object(&names::dpu_cluster()), subresource: None, patch }
             }
             _ if is_deleting(&object) => return,
@@ -287,7 +286,7 @@ impl Removal {
             }
             CleanupTarget::Kubeconfig => {
                 let Some(copy) = copy else { return };
-                Action::Delete { target: copy.object(&names::secret()), uid, resource_version: Some(version) }
+                write::delete(copy.object(&names::secret()), &object)
             }
         };
         self.steps.push_back((target, step));

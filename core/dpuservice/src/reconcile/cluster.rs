@@ -47,19 +47,8 @@ pub enum Stage {
     Writing(Box<Found>),
     /// Terminating Applications are being moved to the cluster's server.
     Following,
-    /// The remaining Applications are being listed.
-    Surveying,
-    /// The Secrets of these names and versions are being deleted.
-    Removing(Vec<(Name, u64)>),
-}
-
-impl From<cluster_delete::Stage> for Stage {
-    fn from(stage: cluster_delete::Stage) -> Self {
-        match stage {
-            cluster_delete::Stage::Surveying => Self::Surveying,
-            cluster_delete::Stage::Removing(removed) => Self::Removing(removed),
-        }
-    }
+    /// A stage of the removal of the Secret.
+    Leaving(cluster_delete::Stage),
 }
 
 impl Controller {
@@ -77,7 +66,7 @@ impl Controller {
             Some(cluster) if is_used || (is_wanted && !cluster.deleting) => {
                 self.reconcile_secret(key, &cluster)
             }
-            _ => self.leave(key, now).map(Stage::from),
+            _ => self.leave(key, now).map(Stage::Leaving),
         }
     }
 
@@ -92,8 +81,7 @@ impl Controller {
             Stage::Reading => self.cluster_read(key, outcomes),
             Stage::Writing(found) => self.secret_written(key, *found, outcomes),
             Stage::Following => self.followed(outcomes),
-            Stage::Surveying => self.applications_surveyed(key, outcomes, now).map(Stage::from),
-            Stage::Removing(removed) => Next::Done(self.secret_removed(key, &removed, outcomes)),
+            Stage::Leaving(stage) => self.resume_leaving(key, stage, outcomes, now).map(Stage::Leaving),
         }
     }
 

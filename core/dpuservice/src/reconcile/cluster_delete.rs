@@ -7,8 +7,9 @@ use lockstep_engine::action::{Action, Class, Outcome, Success};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Name, is_deleting};
 use lockstep_engine::time::Now;
+use serde::{Deserialize, Serialize};
 
-use super::survey::{selector, survey, surveyed};
+use super::survey::{selector, survey, surveyed_or_end};
 use super::verdict::lagging;
 use crate::desired::project::has_settled;
 use crate::key::Key;
@@ -22,8 +23,8 @@ use crate::store::GIVES_UP_AFTER;
 const RECHECK: Duration = Duration::from_secs(10);
 
 /// What a deletion waits for.
-#[derive(Debug)]
-pub(super) enum Stage {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Stage {
     /// The remaining Applications are being listed.
     Surveying,
     /// The Secrets of these names and versions are being deleted.
@@ -55,7 +56,7 @@ impl Controller {
             self.outbox.woken.push(Key::Project);
             return Next::Done(Verdict::Converged);
         }
-        let left = survey(selector([CLUSTER_NAMESPACE, CLUSTER_NAME], key));
+        let left = survey(selector([CLUSTER_NAMESPACE, CLUSTER_NAME], key), true);
         // Before the deployed objects are abandoned, the server is queried whether the DPUCluster is really gone.
         let asked = self
             .store
@@ -88,17 +89,24 @@ impl Controller {
         (!left.is_zero()).then_some(Verdict::Requeue(left))
     }
 
-    pub(super) fn applications_surveyed(
+    pub(super) fn resume_leaving(
         &mut self,
         key: &Name,
+        stage: Stage,
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
+        match stage {
+            Stage::Surveying => self.applications_surveyed(key, outcomes, now),
+            Stage::Removing(removed) => Next::Done(self.secret_removed(key, &removed, outcomes)),
+        }
+    }
+
+    fn applications_surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
         let mut outcomes = outcomes.into_iter();
-        let found = match surveyed(outcomes.next()) {
+        let found = match surveyed_or_end(outcomes.next()) {
             Ok(found) => found,
-            Err(Some(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
-            Err(None) => return Next::Done(lagging()),
+            Err(verdict) => return Next::Done(verdict),
         };
         match outcomes.next() {
             Some(Ok(_)) => return Next::Done(lagging()),
@@ -136,12 +144,7 @@ impl Controller {
         Next::Await(deletes, Stage::Removing(removed))
     }
 
-    pub(super) fn secret_removed(
-        &mut self,
-        key: &Name,
-        removed: &[(Name, u64)],
-        outcomes: Vec<Outcome>,
-    ) -> Verdict {
+    fn secret_removed(&mut self, key: &Name, removed: &[(Name, u64)], outcomes: Vec<Outcome>) -> Verdict {
         let mut failed = None;
         for ((name, version), outcome) in removed.iter().zip(outcomes) {
             let message = outcome.as_ref().err().map(|failure| failure.message.as_str());

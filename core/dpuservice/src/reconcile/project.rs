@@ -21,7 +21,7 @@ use lockstep_engine::write::create_or_apply;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::survey::{survey, survey_specs, surveyed};
+use super::survey::{survey, surveyed_or_end};
 use super::verdict::lagging;
 use crate::desired::project::{is_applied, manifest, servers};
 use crate::model::project::{Project, name};
@@ -51,7 +51,7 @@ impl Controller {
             let Some(_) = project.filter(|project| project.is_ours && !project.deleting) else {
                 return Next::Done(Verdict::Converged);
             };
-            return Next::Await(vec![survey(SERVICE_NAME.to_owned())], Stage::Surveying);
+            return Next::Await(vec![survey(SERVICE_NAME.to_owned(), true)], Stage::Surveying);
         }
         if project.as_ref().is_some_and(|project| !project.is_ours) {
             self.set_project_failure(None);
@@ -66,7 +66,7 @@ impl Controller {
         // deployed there.
         let is_narrower = |project: &Project| !project.servers.is_subset(&servers);
         if is_wanted && project.as_ref().is_some_and(is_narrower) {
-            return Next::Await(vec![survey_specs()], Stage::Narrowing);
+            return Next::Await(vec![survey(SERVICE_NAME.to_owned(), false)], Stage::Narrowing);
         }
         self.write_project(project.as_ref(), servers)
     }
@@ -108,10 +108,9 @@ impl Controller {
     }
 
     fn servers_surveyed(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
-        let found = match surveyed(outcomes.into_iter().next()) {
+        let found = match surveyed_or_end(outcomes.into_iter().next()) {
             Ok(found) => found,
-            Err(Some(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
-            Err(None) => return Next::Done(lagging()),
+            Err(verdict) => return Next::Done(verdict),
         };
         let Some(project) = self.store.project().filter(|project| project.is_ours).cloned() else {
             return Next::Done(lagging());
@@ -152,10 +151,9 @@ impl Controller {
     }
 
     fn project_surveyed(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
-        let left = match surveyed(outcomes.into_iter().next()) {
+        let left = match surveyed_or_end(outcomes.into_iter().next()) {
             Ok(found) => !found.is_empty(),
-            Err(Some(failure)) => return Next::Done(Verdict::retry("listing Applications", &failure)),
-            Err(None) => return Next::Done(lagging()),
+            Err(verdict) => return Next::Done(verdict),
         };
         let is_removable = |project: &&Project| project.is_ours && !project.deleting;
         let project = self.store.project().filter(is_removable);

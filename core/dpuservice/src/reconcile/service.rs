@@ -147,7 +147,7 @@ impl Controller {
             Doubt::Cluster(name) => {
                 Action::Get { target: name.object(&names::dpu_cluster()), metadata_only: false }
             }
-            Doubt::First(..) => survey(selector([SERVICE_NAMESPACE, SERVICE_NAME], key)),
+            Doubt::First(..) => survey(selector([SERVICE_NAMESPACE, SERVICE_NAME], key), true),
         });
         Next::Await(reads.collect(), Stage::Proving(Box::new(pass), doubts))
     }

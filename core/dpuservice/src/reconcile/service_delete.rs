@@ -74,7 +74,7 @@ impl Controller {
         if !left.is_empty() {
             return self.remove_applications(key, &left, now);
         }
-        let survey = survey(selector([SERVICE_NAMESPACE, SERVICE_NAME], key));
+        let survey = survey(selector([SERVICE_NAMESPACE, SERVICE_NAME], key), true);
         wait(vec![survey], Stage::Surveying)
     }
 

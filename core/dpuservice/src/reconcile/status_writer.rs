@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::dpuservice::DPUServiceStatus;
 use lockstep_engine::action::{Action, Outcome, Subresource, Success};
 use lockstep_engine::driver::{Next, Verdict};
-use lockstep_engine::object::{Name, metadata};
+use lockstep_engine::object::{Name, precondition};
 use lockstep_engine::time::Now;
 use lockstep_engine::write::merge_patch;
 use serde::{Deserialize, Serialize};
@@ -52,11 +52,7 @@ impl Controller {
         if let Some(again) = again.filter(|_| changed.is_empty() && !rest.is_zero()) {
             return Next::Done(Verdict::Requeue(again));
         }
-        let metadata = json!({
-            "uid": service.uid,
-            "resourceVersion": metadata(&service.metadata, "resourceVersion"),
-        });
-        let patch = Arc::new(json!({ "metadata": metadata, "status": status }));
+        let patch = Arc::new(json!({ "metadata": precondition(&service.metadata), "status": status }));
         let write = Action::Patch { target: service_ref(key), subresource: Some(Subresource::Status), patch };
         Next::Await(vec![write], Reporting(verdict, changed))
     }

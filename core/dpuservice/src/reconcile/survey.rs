@@ -1,28 +1,23 @@
 //! Lists Applications from the server: the absence of an object from a cache proves nothing.
 
 use lockstep_engine::action::{Action, Class, Failure, Outcome, Scope, Success};
+use lockstep_engine::driver::Verdict;
 use lockstep_engine::object::Name;
 
+use super::verdict::lagging;
 use crate::model::application::App;
 use crate::model::owner::label_value;
-use crate::names::{self, ARGO_NAMESPACE, SERVICE_NAME};
+use crate::names::{self, ARGO_NAMESPACE};
 
 /// Returns the selector for the objects of a service, or of a cluster, by the labels with its namespace and name.
 pub(super) fn selector([namespace, name]: [&str; 2], of: &Name) -> String {
     format!("{namespace}={},{name}={}", label_value(&of.namespace), label_value(&of.name))
 }
 
-/// Returns the action that lists the metadata of Applications from the server.
-pub(super) fn survey(selector: String) -> Action {
+/// Returns the action that lists Applications from the server: their metadata, or all of them.
+pub(super) fn survey(selector: String, metadata_only: bool) -> Action {
     let namespace = Some(ARGO_NAMESPACE.to_owned());
-    let scope = Scope { namespace, selector, metadata_only: true, ..Scope::default() };
-    Action::List { kind: names::application(), scope }
-}
-
-/// Returns the action that lists all Applications of services from the server, with their specs.
-pub(super) fn survey_specs() -> Action {
-    let namespace = Some(ARGO_NAMESPACE.to_owned());
-    let scope = Scope { namespace, selector: SERVICE_NAME.to_owned(), ..Scope::default() };
+    let scope = Scope { namespace, selector, metadata_only, ..Scope::default() };
     Action::List { kind: names::application(), scope }
 }
 
@@ -37,4 +32,12 @@ pub(super) fn surveyed(outcome: Option<Outcome>) -> Result<Vec<(Name, App)>, Opt
         Some(Err(failure)) => Err(Some(failure)),
         _ => Err(None),
     }
+}
+
+/// As [`surveyed`]; without an answer, returns the verdict with which a pass ends.
+pub(super) fn surveyed_or_end(outcome: Option<Outcome>) -> Result<Vec<(Name, App)>, Verdict> {
+    surveyed(outcome).map_err(|failure| match failure {
+        Some(failure) => Verdict::retry("listing Applications", &failure),
+        None => lagging(),
+    })
 }
