@@ -2,6 +2,8 @@
 
 pub(crate) mod text;
 
+pub use self::text::json as json_in_html;
+
 use std::fmt;
 
 use serde_json::Value;

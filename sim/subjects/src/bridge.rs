@@ -48,12 +48,9 @@ impl SystemUnderTest for Bridge {
     }
 
     fn prepare(&self, client: &mut dyn Client) {
-        let sets = lockstep_crds::all();
-        let ours = sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds);
-        let ours = ours.map(|crd| serde_json::to_value(crd).unwrap_or_default());
-        for definition in ours.chain(external::definitions(&external::BRIDGE)) {
-            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-            client.send(http::Method::POST, path, "application/json", &definition);
+        let ours = lockstep_crds::of(self.name()).into_iter().map(|crd| json!(crd));
+        for crd in ours.chain(external::definitions(&external::BRIDGE)) {
+            client.create_kind(&crd, &[]);
         }
         stage::begin(client);
         acts::begin(client);

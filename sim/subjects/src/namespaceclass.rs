@@ -45,11 +45,8 @@ impl SystemUnderTest for NamespaceClass {
     }
 
     fn prepare(&self, client: &mut dyn Client) {
-        let sets = lockstep_crds::all();
-        for crd in sets.iter().filter(|set| set.controller == self.name()).flat_map(|set| &set.crds) {
-            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-            let crd = serde_json::to_value(crd).unwrap_or_default();
-            client.send(http::Method::POST, path, "application/json", &crd);
+        for crd in lockstep_crds::of(self.name()) {
+            client.create_kind(&json!(crd), &[]);
         }
         acts::begin(client);
     }

@@ -49,7 +49,7 @@ fn is_unprintable(char: char) -> bool {
 }
 
 /// Formats compact JSON, and escapes the characters with a meaning in HTML.
-pub(crate) fn json(value: &Value) -> String {
+pub fn json(value: &Value) -> String {
     let plain = value.to_string();
     let mut out = String::with_capacity(plain.len());
     for char in plain.chars() {
