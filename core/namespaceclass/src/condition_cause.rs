@@ -73,7 +73,7 @@ impl ConditionCause {
         let mut trouble = Self::failed(what, reason::APPLY_FAILED, failure);
         if failure.class == Class::Invalid {
             trouble.message.push_str(
-                ", or, if a field can't be changed in an object that exists, delete the object: it is created anew",
+                ", or, if a field can't be changed in an object that exists, delete the object: it is created again",
             );
         }
         trouble

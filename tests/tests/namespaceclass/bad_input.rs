@@ -252,7 +252,7 @@ pub(super) async fn an_immutable_field_is_reported_until_the_object_is_deleted(
     .await?;
     assert!(message.starts_with("spec.resources[1]: RoleBinding team: applying it: invalid: "), "{message}");
     assert!(message.contains("cannot change roleRef"), "{message}");
-    assert!(message.ends_with("delete the object: it is created anew"), "{message}");
+    assert!(message.ends_with("delete the object: it is created again"), "{message}");
     assert_eq!(world.value(name, "kept").await?, "1");
 
     let roles: Api<RoleBinding> = Api::namespaced(world.client.clone(), name);

@@ -44,7 +44,7 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Option<Finding> {
     } else {
         let message = format!(
             "the HostedCluster keeps what it was created with, because HyperShift can't change {}: put the former value back, \
-             or create the cluster anew",
+             or re-create the cluster",
             ignored.join(", ")
         );
         (Status::False, reason::IMMUTABLE_FIELD_CHANGED, message)

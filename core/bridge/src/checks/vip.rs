@@ -35,7 +35,7 @@ pub fn check(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
     }
     if let Some(failure) = snapshot.store.refusal(Source::Services) {
         return Some(Unmet::wait(format!(
-            "nobody knows who uses address {address}: Services can't be watched ({})",
+            "it is unknown which Service uses address {address}: Services can't be watched ({})",
             failure.message
         )));
     }

@@ -116,7 +116,7 @@ impl Seen<'_> {
             Some(project) if project.deleting => finding(
                 Status::False,
                 reason::DELETION_PENDING,
-                "the AppProject was deleted; Argo CD keeps it as long as an Application names it, and then it is made anew",
+                "the AppProject was deleted; Argo CD keeps it as long as an Application names it, then the controller creates it again",
             ),
             Some(project) => {
                 let is_barred = |cluster: &Name| {
