@@ -134,7 +134,7 @@ fn documented_volumes_are_where_they_are_needed() -> anyhow::Result<()> {
     for (page, directory) in [("replay.md", "/recordings"), ("bridge.md", "/etc/registry")] {
         let text = std::fs::read_to_string(workspace().join("docs").join(page))?;
         let mut blocks = text.split("```yaml\n").filter_map(|rest| rest.split("```").next());
-        let values = blocks.find(|block| block.contains("extraVolumes:")).context("no such values")?;
+        let values = blocks.find(|block| block.contains("volumes:")).context("no such values")?;
         let values = format!("namespaceclass: {{enabled: false}}\n{values}  enabled: true\n");
         let objects = render("chart-volumes", &values)?;
         let pod = &only(&objects, "Deployment")?["spec"]["template"]["spec"];
@@ -294,8 +294,8 @@ fn values_that_mean_nothing_are_refused_by_name() -> anyhow::Result<()> {
         ("networkPolicy: {ingress: []}", "/networkPolicy"),
         ("networkPolicy: {egress: [{port: 53}]}", "/networkPolicy/egress/0"),
         ("extraObjects: [{kind: ConfigMap}]", "apiVersion"),
-        ("namespaceclass: {extraEnv: [{value: x}]}", "/namespaceclass/extraEnv/0"),
-        ("namespaceclass: {extraVolumeMounts: [{name: x}]}", "mountPath"),
+        ("namespaceclass: {env: [{value: x}]}", "/namespaceclass/env/0"),
+        ("namespaceclass: {volumeMounts: [{name: x}]}", "mountPath"),
         ("namespaceclass: {initContainers: [{image: x}]}", "/namespaceclass/initContainers/0"),
         ("namespaceclass: {strategy: {type: Rolling}}", "/namespaceclass/strategy/type"),
         ("namespaceclass: {revisionHistoryLimit: -1}", "/namespaceclass/revisionHistoryLimit"),

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 /// Values of a pod that controllers and Sentinels share, as a flow mapping without its braces.
 const POD: &str = "
-  extraEnv: [{name: EXTRA, value: yes-it-is}], extraVolumes: [{name: extra, emptyDir: {}}],
-  extraVolumeMounts: [{name: extra, mountPath: /extra}],
+  env: [{name: EXTRA, value: yes-it-is}], volumes: [{name: extra, emptyDir: {}}],
+  volumeMounts: [{name: extra, mountPath: /extra}],
   extraContainers: [{name: sidecar, image: sidecar}], initContainers: [{name: first, image: first}],
   revisionHistoryLimit: 0, runtimeClassName: gvisor, dnsPolicy: None,
   dnsConfig: {nameservers: [10.0.0.1], options: [{name: ndots, value: '2'}]},
@@ -116,10 +116,10 @@ fn pods_have_the_given_fields() -> anyhow::Result<()> {
 #[test]
 fn a_shard_replaces_the_values_of_all_sentinels() -> anyhow::Result<()> {
     let values = "
-sentinel: {revisionHistoryLimit: 2, extraEnv: [{name: A, value: a}], dnsPolicy: Default}
+sentinel: {revisionHistoryLimit: 2, env: [{name: A, value: a}], dnsPolicy: Default}
 sentinels:
   east: {resourceType: clusters}
-  west: {resourceType: clusters, revisionHistoryLimit: 0, extraEnv: [], dnsPolicy: ''}
+  west: {resourceType: clusters, revisionHistoryLimit: 0, env: [], dnsPolicy: ''}
 ";
     let objects = render("options-shard", values)?;
     let spec = |name: &str| anyhow::Ok(&named(&objects, "Deployment", name)?["spec"]);
@@ -129,27 +129,6 @@ sentinels:
     ensure!(east["dnsPolicy"] == "Default" && west["dnsPolicy"].is_null());
     let [east, west] = [east, west].map(|pod| pod["containers"][0]["env"].to_string().contains("\"A\""));
     ensure!(east && !west);
-    Ok(())
-}
-
-#[test]
-fn the_earlier_names_of_values_are_still_accepted() -> anyhow::Result<()> {
-    let values = "
-namespaceclass:
-  env: [{name: A, value: a}]
-  extraEnv: [{name: B, value: b}]
-  volumes: [{name: a, emptyDir: {}}]
-  extraVolumes: [{name: b, emptyDir: {}}]
-  volumeMounts: [{name: a, mountPath: /a}]
-  extraVolumeMounts: [{name: b, mountPath: /b}]
-";
-    let objects = render("options-earlier", values)?;
-    let deployment = named(&objects, "Deployment", "options-earlier-lockstep-namespaceclass")?;
-    let pod = &deployment["spec"]["template"]["spec"];
-    let container = &pod["containers"][0];
-    for list in [&container["env"], &pod["volumes"], &container["volumeMounts"]] {
-        ensure!(list.as_array().map(Vec::len) == Some(2), "{list}");
-    }
     Ok(())
 }
 
@@ -351,7 +330,7 @@ fn combinations_of_values_are_rendered() -> anyhow::Result<()> {
         "namespaceclass: {enabled: false}\nnetworkPolicy: {enabled: true}",
         "namespaceclass: {replicas: 1, strategy: {type: Recreate}, dnsPolicy: Default}",
         "namespaceclass: {extraContainers: [{name: a, image: a}], podDisruptionBudget: {enabled: false}}",
-        "sentinel: {extraVolumes: [{name: a, emptyDir: {}}], extraVolumeMounts: [{name: a, mountPath: /a}]}",
+        "sentinel: {volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /a}]}",
     ] {
         let text = template("options-files", &format!("{ALL}{values}")).with_context(|| values.to_owned())?;
         let objects: Vec<Value> = yaml::read_all(&text).with_context(|| values.to_owned())?;
@@ -372,8 +351,8 @@ extraObjects: null
 global: null
 metrics: {renderMode: null}
 networkPolicy: null
-namespaceclass: {env: null, extraEnv: null, extraVolumes: null, extraVolumeMounts: null, strategy: null}
-sentinel: {extraEnv: null, extraContainers: null, revisionHistoryLimit: null}
+namespaceclass: {env: null, env: null, volumes: null, volumeMounts: null, strategy: null}
+sentinel: {env: null, extraContainers: null, revisionHistoryLimit: null}
 ";
     let expected = template("options-missing", ALL)?;
     assert_eq!(template("options-missing", &format!("{ALL}{missing}"))?, expected);
