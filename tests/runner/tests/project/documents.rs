@@ -1,8 +1,9 @@
 //! Checks all pages of the documentation: links lead to existing targets, and the words are those of Kubernetes engineers.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Component, Path, PathBuf};
+
+use super::files::{below, read, root};
 
 /// Words that the pages must not use, as CONTRIBUTING.md says, each with a replacement.
 const UNUSUAL: [(&str, &str); 35] = [
@@ -43,28 +44,13 @@ const UNUSUAL: [(&str, &str); 35] = [
     ("luck", "chance"),
 ];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 /// Returns all pages, as paths from the root.
 fn pages() -> Vec<PathBuf> {
-    let mut pages = Vec::new();
-    let mut folders = vec![PathBuf::from("docs"), PathBuf::from("deploy")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(root().join(&folder)).expect("a folder of the project") {
-            let path = folder.join(entry.expect("an entry of a folder").file_name());
-            if root().join(&path).is_dir() { &mut folders } else { &mut pages }.push(path);
-        }
-    }
+    let folders = ["docs", "deploy"].into_iter().flat_map(|folder| below(Path::new(folder), "md"));
+    let mut pages: Vec<PathBuf> = folders.collect();
     pages.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from));
-    pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
     pages.sort();
     pages
-}
-
-fn read(page: &Path) -> String {
-    fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{}: {error}", page.display()))
 }
 
 /// Returns the lines of a page that are not code, each with its number.

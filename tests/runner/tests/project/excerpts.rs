@@ -1,7 +1,8 @@
 //! Pages quote code, and what they quote is what runs.
 
-use std::fs;
 use std::path::Path;
+
+use super::files::read;
 
 /// The pages with excerpts.
 const PAGES: [&str; 1] = ["docs/writing-a-controller.md"];
@@ -22,15 +23,10 @@ fn contains(file: &str, excerpt: &str) -> bool {
     })
 }
 
-fn read(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
 #[test]
 fn every_excerpt_is_in_the_file_that_it_names() {
     for page in PAGES {
-        let text = read(page);
+        let text = read(Path::new(page));
         let blocks: Vec<&str> = text.split("```rust").skip(1).collect();
         assert!(blocks.len() >= 6, "{page}: {} excerpts", blocks.len());
         for block in blocks {
@@ -38,7 +34,7 @@ fn every_excerpt_is_in_the_file_that_it_names() {
             let file = info.trim().strip_prefix("file=");
             let file = file.unwrap_or_else(|| panic!("{page}: ```rust{info}: names no file"));
             let (excerpt, _) = block.split_once("```").expect("a block ends");
-            assert!(contains(&read(file), excerpt), "{page}: not in {file}:\n{excerpt}");
+            assert!(contains(&read(Path::new(file)), excerpt), "{page}: not in {file}:\n{excerpt}");
         }
     }
 }
@@ -46,7 +42,7 @@ fn every_excerpt_is_in_the_file_that_it_names() {
 /// The page says how long the files are.
 #[test]
 fn the_example_is_as_short_as_its_page_says() {
-    let page = read("docs/writing-a-controller.md");
+    let page = read(Path::new("docs/writing-a-controller.md"));
     let rows = page.lines().filter_map(|line| line.strip_prefix("| [")?.split_once("](../"));
     let mut files = 0;
     for (file, columns) in rows.filter_map(|(_, rest)| rest.split_once(") | ")) {
@@ -54,7 +50,7 @@ fn the_example_is_as_short_as_its_page_says() {
         else {
             continue;
         };
-        assert_eq!(read(file).lines().count(), said, "lines of {file}");
+        assert_eq!(read(Path::new(file)).lines().count(), said, "lines of {file}");
         files += 1;
     }
     assert_eq!(files, 5);

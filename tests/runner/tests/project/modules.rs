@@ -1,8 +1,11 @@
 //! Checks that no modules of a crate depend on each other in a cycle, directly or through other modules. A module is a file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+use super::files::{below, read, root};
 
 /// The names of a module and its parents, from the root of the crate, which has none.
 type Module = Vec<String>;
@@ -12,14 +15,6 @@ type Files = Vec<(PathBuf, String)>;
 
 /// The modules that each module uses, each with one of the paths in the code.
 type Uses = BTreeMap<Module, BTreeMap<Module, String>>;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
 
 /// Returns the `src` folders of the workspace's members, as paths from the root.
 fn sources() -> Vec<PathBuf> {
@@ -31,20 +26,8 @@ fn sources() -> Vec<PathBuf> {
 
 /// Returns the files of a `src` folder, with their paths in it.
 fn files(src: &Path) -> Files {
-    let mut files = Vec::new();
-    let mut folders = vec![PathBuf::new()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(root().join(src).join(&folder)).expect("a folder of the project") {
-            let path = folder.join(entry.expect("an entry of a folder").file_name());
-            let here = src.join(&path);
-            if root().join(&here).is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                files.push((path, read(&here)));
-            }
-        }
-    }
-    files
+    let within = |file: &Path| file.strip_prefix(src).expect("it is in the folder").to_owned();
+    below(src, "rs").into_iter().map(|file| (within(&file), read(&file))).collect()
 }
 
 /// Returns the module of a file. Library and program of a package share their root.
@@ -55,78 +38,37 @@ fn module(file: &Path) -> Module {
     names
 }
 
-/// Splits code into words, `::` and other characters, without comments and literals.
-fn tokens(code: &str) -> Vec<&str> {
+/// Returns the words, brackets, `::` and other characters of code, without comments and literals.
+fn tokens(code: &str) -> Vec<String> {
     let mut tokens = Vec::new();
-    let mut rest = code;
-    while let Some(first) = rest.chars().next() {
-        let word = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(rest.len());
-        let (length, is_kept) = match first {
-            '/' if rest.starts_with("//") => (rest.find('\n').unwrap_or(rest.len()), false),
-            '/' if rest.starts_with("/*") => (block_comment(rest), false),
-            '"' => (string(rest), false),
-            '\'' => (character(rest), false),
-            _ if word > 0 => match raw_string(&rest[word..]) {
-                Some(raw) if ["r", "br", "cr"].contains(&&rest[..word]) => (word + raw, false),
-                _ => (word, true),
-            },
-            _ if first.is_whitespace() => (first.len_utf8(), false),
-            _ if rest.starts_with("::") => (2, true),
-            _ => (first.len_utf8(), true),
-        };
-        let (token, after) = rest.split_at(length);
-        if is_kept {
-            tokens.push(token);
-        }
-        rest = after;
-    }
+    flatten(code.parse().expect("code that compiles"), &mut tokens);
     tokens
 }
 
-/// Returns the length of the comment at the start. Comments can contain comments.
-fn block_comment(code: &str) -> usize {
-    let (mut depth, mut at) = (0, 0);
-    while at < code.len() {
-        match code.as_bytes().get(at..at + 2) {
-            Some(b"/*") => (depth, at) = (depth + 1, at + 2),
-            Some(b"*/") => (depth, at) = (depth - 1, at + 2),
-            _ => at += 1,
+fn flatten(stream: TokenStream, tokens: &mut Vec<String>) {
+    for tree in stream {
+        match tree {
+            TokenTree::Ident(word) => tokens.push(word.to_string()),
+            TokenTree::Literal(_) => {}
+            TokenTree::Punct(colon)
+                if colon.as_char() == ':' && tokens.last().is_some_and(|last| last == ":") =>
+            {
+                tokens.pop();
+                tokens.push("::".to_owned());
+            }
+            TokenTree::Punct(punct) => tokens.push(punct.as_char().to_string()),
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::None => ("", ""),
+                };
+                tokens.push(open.to_owned());
+                flatten(group.stream(), tokens);
+                tokens.push(close.to_owned());
+            }
         }
-        if depth == 0 {
-            break;
-        }
-    }
-    at
-}
-
-/// Returns the length of the string at the start.
-fn string(code: &str) -> usize {
-    let mut letters = code.char_indices().skip(1);
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            '\\' => drop(letters.next()),
-            '"' => return at + 1,
-            _ => {}
-        }
-    }
-    code.len()
-}
-
-/// Returns the length of the raw string at the start, after its `r`.
-fn raw_string(code: &str) -> Option<usize> {
-    let hashes = code.len() - code.trim_start_matches('#').len();
-    let content = code[hashes..].strip_prefix('"')?;
-    let end = format!("\"{}", "#".repeat(hashes));
-    Some(hashes + 1 + content.find(&end)? + end.len())
-}
-
-/// Returns the length of the character literal at the start; of a lifetime only the quote.
-fn character(code: &str) -> usize {
-    let mut letters = code.char_indices().skip(1);
-    match (letters.next(), letters.next()) {
-        (Some((_, '\\')), _) => code[3..].find('\'').map_or(code.len(), |end| 3 + end + 1),
-        (_, Some((end, '\''))) => end + 1,
-        _ => 1,
     }
 }
 
@@ -292,20 +234,22 @@ fn target(all: &BTreeSet<Module>, from: &Module, around: &[&str], path: &[&str])
 
 /// Returns which modules of a crate use which.
 fn uses(files: &Files) -> Uses {
-    let mut code: Vec<(Module, Vec<&str>)> = Vec::new();
+    let words: Vec<(Module, Vec<String>)> =
+        files.iter().map(|(file, text)| (module(file), tokens(text))).collect();
+    let mut code: Vec<(&Module, Vec<&str>)> = Vec::new();
     let mut only_in_tests: Vec<Module> = Vec::new();
-    for (file, text) in files {
-        let (module, mut tokens) = (module(file), tokens(text));
+    for (module, words) in &words {
+        let mut tokens = words.iter().map(String::as_str).collect();
         for name in remove_tests(&mut tokens) {
             only_in_tests.push([module.clone(), vec![name.to_owned()]].concat());
         }
         code.push((module, tokens));
     }
     code.retain(|(module, _)| !only_in_tests.iter().any(|test| module.starts_with(test)));
-    let all: BTreeSet<Module> = code.iter().map(|(module, _)| module.clone()).collect();
+    let all: BTreeSet<Module> = code.iter().map(|(module, _)| (*module).clone()).collect();
     let mut uses = Uses::new();
     for (module, tokens) in &code {
-        let used = uses.entry(module.clone()).or_default();
+        let used = uses.entry((*module).clone()).or_default();
         for (path, around) in paths(tokens) {
             if let Some(target) = target(&all, module, &around, &path) {
                 used.entry(target).or_insert_with(|| path.join("::"));

@@ -1,8 +1,9 @@
 //! The traceability tables name files and functions that exist.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use super::files::{below, read};
 
 const PAGES: [&str; 4] =
     ["docs/bridge.md", "docs/dpuservice.md", "docs/namespaceclass.md", "docs/sentinel.md"];
@@ -15,27 +16,11 @@ struct Place<'a> {
     items: Vec<&'a str>,
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 /// Returns the text of every Rust file below the folders with code, by its path from the root.
 fn sources() -> BTreeMap<String, String> {
-    let mut sources = BTreeMap::new();
-    let mut folders: Vec<PathBuf> =
-        ["core", "crds", "examples", "shell", "sim", "tests"].map(PathBuf::from).to_vec();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(root().join(&folder)).expect("a folder of the project") {
-            let path = folder.join(entry.expect("an entry of a folder").file_name());
-            if root().join(&path).is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(root().join(&path)).expect("a file of the project");
-                sources.insert(path.display().to_string(), text);
-            }
-        }
-    }
-    sources
+    let folders = ["core", "crds", "examples", "shell", "sim", "tests"];
+    let files = folders.into_iter().flat_map(|folder| below(Path::new(folder), "rs"));
+    files.map(|file| (file.display().to_string(), read(&file))).collect()
 }
 
 /// Returns the rows of the table, each with its cells.
@@ -83,7 +68,7 @@ fn every_file_and_item_exists() {
     let sources = sources();
     let mut wrong = Vec::new();
     for page in PAGES {
-        let text = fs::read_to_string(root().join(page)).expect("a page");
+        let text = read(Path::new(page));
         let rows = rows(&text);
         assert!(rows.len() > 10, "{page}: {} rows", rows.len());
         for place in rows.iter().flatten().flat_map(|cell| places(cell)) {
@@ -112,7 +97,7 @@ fn every_file_and_item_exists() {
 fn every_row_names_an_item_of_the_code() {
     let mut without = Vec::new();
     for page in PAGES {
-        let text = fs::read_to_string(root().join(page)).expect("a page");
+        let text = read(Path::new(page));
         for row in rows(&text) {
             let [section, code, ..] = row[..] else { panic!("{page}: a row without code: {row:?}") };
             let places = places(code);

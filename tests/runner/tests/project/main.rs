@@ -1,0 +1,7 @@
+//! Checks of the project as a whole: its pages, and the structure of its code.
+
+mod documents;
+mod excerpts;
+mod files;
+mod modules;
+mod traceability;
