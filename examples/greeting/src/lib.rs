@@ -4,9 +4,8 @@
 //!  Greeting team-a/hello ──▶ reconcile ──▶ ConfigMap lobby/team-a.hello, labelled example.com/made-by=greeter
 //! ```
 //!
-//! An owner reference can't point to another namespace, so the garbage collector does not delete the ConfigMap of a deleted
-//! Greeting. A finalizer ensures that the greeter does. A request may still take effect late, after the finalizer is gone:
-//! ConfigMaps with the label whose Greeting does not exist are deleted as well.
+//! An owner reference can't point to another namespace, so a finalizer ensures that the ConfigMap is deleted. A request may still
+//! take effect late: ConfigMaps with the label and without a Greeting are deleted as well.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,8 +74,8 @@ impl Control for Greeter {
     const RECONCILERS: &'static [&'static str] = &["greeting"];
 
     fn new(outbox: Outbox<Name>) -> Self {
-        let labelled =
-            Scope { selector: format!("{LABEL}={}", Self::NAME), metadata_only: true, ..Scope::default() };
+        let selector = format!("{LABEL}={}", Self::NAME);
+        let labelled = Scope { selector, metadata_only: true, ..Scope::default() };
         let greetings = Informer::new(greeting(), Scope::default(), |greeting| Some(Name::of(greeting)));
         let children = Informer::new(config_map(), labelled, |child| {
             let (namespace, name) = metadata(child, "name").split_once('.')?;
@@ -144,7 +143,11 @@ impl Reconcile for Greeter {
                     }
                 },
                 Stage::DeletingChild(greeting) => outcome.map(|_| read_child(key, greeting))?,
-                Stage::RemovingFinalizer => outcome.map(|_| Next::Done(Verdict::Converged))?,
+                Stage::RemovingFinalizer => match outcome.found()? {
+                    Some(_) => Next::Done(Verdict::Converged),
+                    // It may be gone already: the next reconcile reads it.
+                    None => Next::Done(Verdict::Requeue(Self::BACKOFF.initial)),
+                },
                 Stage::WritingStatus(verdict) => {
                     self.greetings.absorb(&outcome.object()?);
                     Next::Done(verdict)
@@ -172,9 +175,8 @@ fn decide(key: &Name, greeting: Option<Arc<Value>>, found: Option<&Value>, now: 
         None => {
             let labels = json!({ LABEL: Greeter::NAME });
             let metadata = json!({ "namespace": LOBBY, "name": target.name, "labels": labels });
-            let manifest =
-                json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data });
-            Action::Create { target, manifest: Arc::new(manifest) }
+            let new = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data });
+            Action::Create { target, manifest: Arc::new(new) }
         }
         Some(found) if !is_ours(found) => {
             let message = format!("{target} has another owner; delete it, or rename the Greeting");
@@ -197,13 +199,10 @@ fn clean_up(key: &Name, greeting: Option<Arc<Value>>, found: Option<&Value>) -> 
         // A finalizer of another client holds it. The watch reports when it is gone.
         Some(found) if is_deleting(found) => Next::Done(Verdict::Converged),
         Some(found) => Next::Await(vec![write::delete(child(key), found)], Stage::DeletingChild(greeting)),
-        None => {
-            let target = Greeter::object(key);
-            match greeting.and_then(|greeting| finalizer::remove(&target, &greeting, FINALIZER)) {
-                Some(write) => Next::Await(vec![write], Stage::RemovingFinalizer),
-                None => Next::Done(Verdict::Converged),
-            }
-        }
+        None => match greeting.and_then(|it| finalizer::remove(&Greeter::object(key), &it, FINALIZER)) {
+            Some(write) => Next::Await(vec![write], Stage::RemovingFinalizer),
+            None => Next::Done(Verdict::Converged),
+        },
     }
 }
 
