@@ -43,6 +43,28 @@ pub struct NamespaceClassSpec {
     #[serde(default)]
     #[schemars(schema_with = "schema::embedded_resources")]
     pub resources: Vec<Value>,
+    /// Whether the namespaces of the class stay as they are: while it is true, the operator applies, repairs and removes nothing
+    /// in them. A namespace whose label is removed, or whose class is deleted, loses its resources all the same.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub paused: bool,
+    /// How a change of the class reaches its namespaces. If it is absent, all of them change at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// How a change of the class reaches its namespaces.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Rollout {
+    /// How many namespaces of the class may be unready or in change at a time. While that many are, no ready namespace is
+    /// changed. A change that breaks namespaces therefore stops by itself after this many.
+    #[schemars(range(min = 1))]
+    pub max_unavailable: i32,
 }
 
 /// What the operator made of a class.
@@ -55,7 +77,8 @@ pub struct NamespaceClassStatus {
     /// How many resources of the class can be applied.
     #[serde(default)]
     pub resource_count: i64,
-    /// `Valid`: whether every resource of the class can be applied.
+    /// `Valid`: whether every resource of the class can be applied. `Paused`: whether the class is paused. `RolledOut`: whether
+    /// every namespace of the class has been brought to this generation, if the class limits that.
     #[serde(default)]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

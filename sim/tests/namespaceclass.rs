@@ -13,5 +13,6 @@ mod namespaceclass {
     mod quiet;
     mod races;
     mod reasons;
+    mod rollout;
     mod watches;
 }

@@ -108,6 +108,11 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         self.index.get(index).into_iter().flatten()
     }
 
+    /// Returns the number of objects under an index value.
+    pub fn count_by(&self, index: &V::Index) -> usize {
+        self.index.get(index).map_or(0, BTreeSet::len)
+    }
+
     /// Records that a list begins.
     pub fn start_list(&mut self) {
         self.listing = Some(BTreeSet::new());

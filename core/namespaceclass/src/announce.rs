@@ -52,17 +52,19 @@ impl Controller {
             }
         }
         // The adoption of another client's object needs attention, although the condition is true.
-        let holds = condition.status == Status::True.as_str() && condition.type_ != OBJECTS_ADOPTED;
+        let holds = condition.status == Status::True.as_str() && condition.type_ != OBJECTS_ADOPTED
+            || condition.reason == reason::PAUSED;
+        let is_progress = [reason::APPLYING, reason::ROLLING_OUT].contains(&condition.reason.as_str());
         self.outbox.notes.push(Note::ConditionChanged {
             object: object.clone(),
             condition: condition.type_.clone(),
             status: condition.status.clone(),
             reason: condition.reason.clone(),
             message: condition.message.clone(),
-            warning: !holds && condition.reason != reason::APPLYING,
+            warning: !holds && !is_progress,
         });
-        // No change has been made yet.
-        if condition.reason == reason::APPLYING {
+        // No change has ended yet.
+        if is_progress {
             return;
         }
         let occurrence = Occurrence {

@@ -13,6 +13,7 @@ use lockstep_engine::operator::Outbox;
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 
+use super::model::BindingIndex;
 use super::names;
 use super::store::{Resources, Store};
 
@@ -50,8 +51,7 @@ pub struct Controller {
 
 impl Controller {
     pub(super) fn wake_bindings_of(&mut self, class: &str) {
-        let class = class.to_owned();
-        let namespaces = self.store.bindings.keys_by(&class);
+        let namespaces = self.store.bindings.keys_by(&BindingIndex::Class(class.to_owned()));
         self.outbox.woken.extend(namespaces.map(|namespace| Key::Binding(namespace.clone())));
     }
 

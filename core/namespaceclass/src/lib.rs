@@ -16,13 +16,14 @@
 //! | binding → resources, pruning, removal | [`reconcile::binding`], [`plan`], `requests` | flows 2, 4, 5, 6; "Declarative Pruning" |
 //! | ownership of existing objects | [`ownership`] | decisions on ownership |
 //! | condition `Ready`, status tracking | [`status`], [`condition_cause`], `announce` | "Status Tracking" |
+//! | how many namespaces change at a time | `rollout` | decision 89 |
 //! | drift of applied resources, repeated drift | [`drift`], [`drift_backoff`] | decisions on drift repair |
 //! | cached state | [`store`], [`model`], [`kinds`] | "Field Indexing" |
 //! | keys that each event enqueues | `watches`, [`controller`] | "Event-Driven Architecture" |
 //!
 //! The modules form layers. Each uses only earlier ones of this list: [`names`]; [`drift`], [`kinds`]; [`resolved_class`];
 //! [`model`], [`drift_backoff`]; [`store`]; [`ownership`], [`condition_cause`]; [`plan`]; [`status`]; `requests`;
-//! [`controller`]; `announce`; [`reconcile`]; `watches`.
+//! [`controller`]; `rollout`, `announce`; [`reconcile`]; `watches`.
 //!
 //! Owner references do the cleanup: the namespace owns its binding, and the binding owns the resources. The garbage collector
 //! removes objects without an owner.
@@ -43,6 +44,7 @@ pub mod reconcile;
 mod recording;
 mod requests;
 pub mod resolved_class;
+mod rollout;
 pub mod status;
 pub mod store;
 mod watches;

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassStatus};
 use lockstep_engine::cache::Cached;
+use lockstep_engine::conditions::Status;
 use lockstep_engine::object::{
     annotation, controller_uid, generation, is_deleting, label, metadata, resource_version,
 };
@@ -11,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::drift;
-use super::names::{self, ADOPTED_ANNOTATION, CLASS_LABEL, CONTENT_ANNOTATION, PROBLEM_ANNOTATION};
+use super::names::{self, ADOPTED_ANNOTATION, CLASS_LABEL, CONTENT_ANNOTATION, PROBLEM_ANNOTATION, READY};
 use super::resolved_class::{ClassResource, Content};
 
 /// The resolved resources of a class.
@@ -111,6 +113,17 @@ impl Class {
         self.object["spec"]["resources"].as_array().map_or(&[], Vec::as_slice)
     }
 
+    /// `spec.paused`: whether its namespaces stay as they are.
+    pub fn is_paused(&self) -> bool {
+        self.object["spec"]["paused"] == true
+    }
+
+    /// `spec.rollout.maxUnavailable`: how many of its namespaces may be unready or in change at a time.
+    pub fn max_unavailable(&self) -> Option<usize> {
+        let limit = self.object["spec"]["rollout"]["maxUnavailable"].as_u64()?;
+        usize::try_from(limit).ok()
+    }
+
     /// Returns the resource version, as a precondition for writing the status.
     pub fn version(&self) -> &str {
         metadata(&self.object, "resourceVersion")
@@ -174,17 +187,55 @@ impl Binding {
         (&status.observed_class_name, &status.observed_class_uid, status.observed_class_generation)
             == (&self.class, &resolved.uid, resolved.generation)
     }
+
+    /// Returns the condition `Ready`.
+    pub fn ready(&self) -> Option<&Condition> {
+        self.status.conditions.iter().find(|condition| condition.type_ == READY)
+    }
+
+    /// Returns whether the namespace is ready with its class, at whatever generation.
+    pub fn is_available(&self) -> bool {
+        self.status.observed_class_name == self.class
+            && self.ready().is_some_and(|ready| ready.status == Status::True.as_str())
+    }
+}
+
+/// What bindings are found by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BindingIndex {
+    /// The class that they request.
+    Class(String),
+    /// The class that they request and are not ready with.
+    Unavailable(String),
+    /// The class that they request and were brought to, at whatever generation.
+    Held(String),
+    /// The same, by the uid and the generation of the class.
+    Applied(String, i64),
 }
 
 impl Cached for Binding {
-    type Index = String;
+    type Index = BindingIndex;
 
     fn resource_version(&self) -> u64 {
         self.version.parse().unwrap_or(0)
     }
 
-    fn indexes(&self) -> Vec<String> {
-        vec![self.class.clone()]
+    fn indexes(&self) -> Vec<BindingIndex> {
+        let mut indexes = vec![BindingIndex::Class(self.class.clone())];
+        // A binding that is being deleted is no longer worked on.
+        if self.deleting {
+            return indexes;
+        }
+        if !self.is_available() {
+            indexes.push(BindingIndex::Unavailable(self.class.clone()));
+        }
+        let status = &self.status;
+        if status.observed_class_name == self.class {
+            indexes.push(BindingIndex::Held(self.class.clone()));
+            let uid = status.observed_class_uid.clone();
+            indexes.push(BindingIndex::Applied(uid, status.observed_class_generation));
+        }
+        indexes
     }
 }
 

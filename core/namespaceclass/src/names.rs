@@ -30,6 +30,12 @@ pub const READY: &str = "Ready";
 /// Condition of a binding: which of its resources existed before they were applied. It is absent if there are none.
 pub const OBJECTS_ADOPTED: &str = "ObjectsAdopted";
 
+/// Condition of a class: whether its namespaces stay as they are. It is absent unless the class is paused.
+pub const PAUSED: &str = "Paused";
+/// Condition of a class: whether every namespace has been brought to its generation. It is absent unless the class limits how
+/// many namespaces change at a time.
+pub const ROLLED_OUT: &str = "RolledOut";
+
 /// Reasons of conditions, which are the reasons of events as well.
 pub mod reason {
     use serde::{Deserialize, Deserializer, de};
@@ -38,9 +44,13 @@ pub mod reason {
     pub type Reason = &'static str;
 
     /// All reasons of conditions.
-    pub const ALL: [Reason; 13] = [
+    pub const ALL: [Reason; 17] = [
         ALL_RESOURCES_VALID,
         INVALID_RESOURCES,
+        PAUSED,
+        ALL_NAMESPACES_CHANGED,
+        ROLLING_OUT,
+        HALTED,
         RESOURCES_APPLIED,
         APPLYING,
         CLASS_NOT_FOUND,
@@ -65,6 +75,14 @@ pub mod reason {
     pub const ALL_RESOURCES_VALID: &str = "AllResourcesValid";
     /// Some resources of the class can't be applied as the class defines them.
     pub const INVALID_RESOURCES: &str = "InvalidResources";
+    /// The class is paused. On a binding: its class was paused before the namespace had the resources.
+    pub const PAUSED: &str = "Paused";
+    /// `RolledOut` is true: every namespace has been brought to the generation of the class.
+    pub const ALL_NAMESPACES_CHANGED: &str = "AllNamespacesChanged";
+    /// Namespaces are being brought to the generation of the class, a few at a time.
+    pub const ROLLING_OUT: &str = "RollingOut";
+    /// As many namespaces are unready as the class permits, so no further one is changed.
+    pub const HALTED: &str = "Halted";
     /// `Ready` is true: the namespace contains the resources of its class.
     pub const RESOURCES_APPLIED: &str = "ResourcesApplied";
     /// Resources are about to be created or removed.

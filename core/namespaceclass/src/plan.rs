@@ -74,6 +74,8 @@ pub struct Work {
     pub causes: Vec<ConditionCause>,
     /// When to reconcile again although nothing is wrong.
     pub recheck: Option<Duration>,
+    /// Whether it changes a ready namespace in a rollout that limits how many are in change: then `Ready` becomes false first.
+    pub in_rollout: bool,
     /// The titles of the objects that existed before they were applied. `None` while that is unknown for an entry.
     pub adopted: Option<BTreeSet<String>>,
 }
@@ -109,6 +111,7 @@ impl Work {
             pending: BTreeSet::new(),
             causes: Vec::new(),
             recheck: None,
+            in_rollout: false,
             adopted: Some(BTreeSet::new()),
         };
         for problem in &content.problems {
@@ -314,7 +317,8 @@ impl Work {
         let status = &self.binding.status;
         let is_listed = |entry: &ClassResource| status.remembered().any(|known| *known == entry.applied());
         let creates = |apply: &Apply| apply.uid.is_none() || !is_listed(&apply.entry);
-        !self.removals.is_empty() || self.applies.iter().any(creates)
+        let changes = !self.removals.is_empty() || !self.applies.is_empty();
+        !self.removals.is_empty() || self.applies.iter().any(creates) || (self.in_rollout && changes)
     }
 }
 

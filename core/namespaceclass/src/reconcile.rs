@@ -48,7 +48,11 @@ impl Reconcile for Controller {
         match key {
             Key::Class(name) => self.begin_class(name, now).map(Stage::Class),
             Key::Namespace(name) => self.begin_namespace(name, now).map(Stage::Namespace),
-            Key::Binding(name) => self.begin_binding(name, now).map(Stage::Binding),
+            Key::Binding(name) => {
+                let next = self.begin_binding(name, now);
+                self.after_binding_step(name, &next);
+                next.map(Stage::Binding)
+            }
         }
     }
 
@@ -61,7 +65,19 @@ impl Reconcile for Controller {
             Stage::Namespace(stage) => {
                 self.resume_namespace(name, stage, outcomes, now).map(Stage::Namespace)
             }
-            Stage::Binding(stage) => self.resume_binding(name, stage, outcomes, now).map(Stage::Binding),
+            Stage::Binding(stage) => {
+                let next = self.resume_binding(name, stage, outcomes, now);
+                self.after_binding_step(name, &next);
+                next.map(Stage::Binding)
+            }
+        }
+    }
+}
+
+impl Controller {
+    fn after_binding_step(&mut self, name: &str, next: &Next<binding::Stage>) {
+        if matches!(next, Next::Done(_)) {
+            self.end_pass(name);
         }
     }
 }

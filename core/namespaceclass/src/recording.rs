@@ -26,6 +26,7 @@ pub(super) const TRAITS: Traits = Traits {
         include_str!("reconcile/namespace.rs"),
         include_str!("requests.rs"),
         include_str!("resolved_class.rs"),
+        include_str!("rollout.rs"),
         include_str!("status.rs"),
         include_str!("store.rs"),
         include_str!("watches.rs"),

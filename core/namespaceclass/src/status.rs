@@ -13,16 +13,18 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::model::{Binding, Class, Resolved};
-use super::names::{OBJECTS_ADOPTED, READY, VALID, reason};
+use super::names::{OBJECTS_ADOPTED, PAUSED, READY, ROLLED_OUT, VALID, reason};
 use super::plan::Work;
 use super::resolved_class::Content;
 
-/// Returns the status of a class, and its condition if that changed.
+/// Returns the status of a class, and the conditions that changed. A class that is not paused has no condition `Paused`, and one
+/// that does not limit its rollout has no condition `RolledOut`.
 pub(super) fn of_class(
     class: &Class,
     content: &Content,
+    rollout: Option<Finding>,
     now: Now,
-) -> (NamespaceClassStatus, Option<Condition>) {
+) -> (NamespaceClassStatus, Vec<Condition>) {
     let valid = content.entries.len();
     let (status, reason, message) = if content.problems.is_empty() {
         (Status::True, reason::ALL_RESOURCES_VALID, format!("{} can be applied", count(valid, "resource")))
@@ -36,9 +38,47 @@ pub(super) fn of_class(
     let mut wanted = class.status.clone();
     wanted.observed_generation = class.generation;
     wanted.resource_count = i64::try_from(valid).unwrap_or(i64::MAX);
-    let finding = Finding { condition: VALID, status, reason, message };
-    let changed = conditions::set(&mut wanted.conditions, finding, class.generation, now);
+    let valid = Finding { condition: VALID, status, reason, message };
+    let message =
+        "nothing is applied, repaired or removed in the namespaces of the class until spec.paused is false";
+    let paused = class.is_paused().then(|| Finding::valid(PAUSED, reason::PAUSED, message));
+    if paused.is_none() {
+        wanted.conditions.retain(|condition| condition.type_ != PAUSED);
+        // A rollout neither begins nor ends while the class is paused.
+        if rollout.is_none() {
+            wanted.conditions.retain(|condition| condition.type_ != ROLLED_OUT);
+        }
+    }
+    let rollout = rollout.filter(|_| paused.is_none());
+    let findings = [Some(valid), paused, rollout].into_iter().flatten();
+    let changed = findings
+        .filter_map(|finding| conditions::set(&mut wanted.conditions, finding, class.generation, now));
+    let changed = changed.collect();
     (wanted, changed)
+}
+
+/// Returns the status of a binding whose class is paused, if a pass was interrupted or has never ended; `None` if the status is
+/// the result of the last pass.
+pub(super) fn of_paused(
+    binding: &Binding,
+    class: &Class,
+    now: Now,
+) -> Option<(NamespaceClassBindingStatus, Vec<Condition>)> {
+    let status = &binding.status;
+    let is_result = binding.ready().is_some_and(|ready| ready.reason != reason::APPLYING);
+    if is_result && (&status.observed_class_name, &status.observed_class_uid) == (&binding.class, &class.uid)
+    {
+        return None;
+    }
+    let mut wanted = status.clone();
+    wanted.observed_generation = binding.generation;
+    let message = format!(
+        "class {} is paused, so the namespace is not brought to it; set spec.paused of the class to false",
+        binding.class
+    );
+    let finding = Finding { condition: READY, status: Status::False, reason: reason::PAUSED, message };
+    let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
+    Some((wanted, changed.into_iter().collect()))
 }
 
 /// Returns the status of a binding before its resources are changed. It lists every object before the object exists, so that

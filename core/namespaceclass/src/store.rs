@@ -52,6 +52,10 @@ pub struct Store {
     pub unresolved: BTreeSet<String>,
     /// The resolved resources of each class, for one uid and generation of it.
     pub resolved: BTreeMap<String, Resolved>,
+    /// The ready namespaces that are being brought to a new generation of a class that limits their number, with that class.
+    pub admitted: BTreeMap<String, String>,
+    /// The ready namespaces that wait until they may be, by class.
+    pub waiting: BTreeMap<String, BTreeSet<String>>,
     #[serde(skip)]
     fields: Interner,
 }

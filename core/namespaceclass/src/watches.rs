@@ -97,6 +97,7 @@ impl Control for Controller {
                     self.forget_binding(&name);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
+                self.continue_rollouts();
             }
             Watched::Resources => {
                 let Some(resources) = self.store.resources.get_mut(kind) else { return };
@@ -142,6 +143,7 @@ impl Control for Controller {
                     self.outbox.woken.push(Key::Namespace(name.clone()));
                     self.outbox.woken.push(Key::Binding(name));
                 }
+                self.continue_rollouts();
             }
             Watched::Resources => {
                 if self.store.observe_resource(kind, object) {
@@ -171,6 +173,7 @@ impl Control for Controller {
                     self.forget_binding(&name);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
+                self.continue_rollouts();
             }
             Watched::Resources => {
                 let key = store::resource_key(object);
@@ -198,6 +201,7 @@ impl Control for Controller {
 impl Controller {
     fn forget_binding(&mut self, namespace: &str) {
         self.store.drift_backoff.remove(namespace);
+        self.leave_rollouts(namespace);
         self.store.unconfirmed.remove(&ObjectRef::namespaced(&names::binding(), namespace, namespace));
     }
 

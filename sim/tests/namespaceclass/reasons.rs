@@ -40,6 +40,41 @@ const TABLE: &[Line] = &[
         end: fix,
     },
     Line {
+        condition: "Paused",
+        reason: "True/Paused",
+        scenario: "a class is paused, until it is not",
+        begin: |bench| set(bench, &json!({ "paused": true })),
+        end: |bench| set(bench, &json!({ "paused": false })),
+    },
+    Line {
+        condition: "Ready",
+        reason: "False/Paused",
+        scenario: "a namespace is put into a paused class, until that is not paused any more",
+        begin: join_paused,
+        end: |bench| set(bench, &json!({ "paused": false })),
+    },
+    Line {
+        condition: "RolledOut",
+        reason: "True/AllNamespacesChanged",
+        scenario: "a class limits its rollout, until it does no longer",
+        begin: |bench| set(bench, &json!({ "rollout": { "maxUnavailable": 1 } })),
+        end: |bench| set(bench, &json!({ "rollout": null })),
+    },
+    Line {
+        condition: "RolledOut",
+        reason: "False/RollingOut",
+        scenario: "a change is on its way, until it arrives",
+        begin: slow_rollout,
+        end: |_| {},
+    },
+    Line {
+        condition: "RolledOut",
+        reason: "False/Halted",
+        scenario: "a change breaks the first namespace, until it is corrected",
+        begin: bad_rollout,
+        end: fix,
+    },
+    Line {
         condition: "Ready",
         reason: "True/ResourcesApplied",
         scenario: "what was spoiled is mended, until it is spoiled again",
@@ -182,6 +217,35 @@ fn slow_addition(bench: &mut Bench) {
     bench.update("web", &[settings("a", "1"), settings("b", "1")]);
 }
 
+fn set(bench: &mut Bench, spec: &Value) {
+    bench.merge(&format!("{CLASSES}/web"), &json!({ "spec": spec }));
+}
+
+fn join_paused(bench: &mut Bench) {
+    bench.label("team", None);
+    set(bench, &json!({ "paused": true }));
+    bench.settle();
+    bench.cluster.journal.clear();
+    bench.label("team", Some("web"));
+}
+
+fn limit(bench: &mut Bench) {
+    bench.namespace("other", Some("web"));
+    set(bench, &json!({ "rollout": { "maxUnavailable": 1 } }));
+    bench.settle();
+    bench.cluster.journal.clear();
+}
+
+fn slow_rollout(bench: &mut Bench) {
+    limit(bench);
+    slow_addition(bench);
+}
+
+fn bad_rollout(bench: &mut Bench) {
+    limit(bench);
+    bench.update("web", &[settings("a", "1"), settings("No Name", "1")]);
+}
+
 fn widget() -> Value {
     json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "w" } })
 }
@@ -254,7 +318,7 @@ fn hold(bench: &mut Bench, finalizers: &Value) {
 
 /// Returns the status and reason of a condition, and its message.
 fn found(bench: &mut Bench, condition: &str) -> (String, String) {
-    let object = if condition == "Valid" {
+    let object = if ["Valid", "Paused", "RolledOut"].contains(&condition) {
         bench.get(&format!("{CLASSES}/web")).expect("exists")
     } else {
         bench.binding("team").expect("is bound")

@@ -35,6 +35,7 @@ use crate::names::{self, reason};
 use crate::ownership::Found;
 use crate::plan::{Apply, Work};
 use crate::requests::{applies, binding_ref, discoveries, removals, status_write};
+use crate::rollout::needs_place;
 use crate::{drift, resolved_class, status};
 
 /// What the reconcile of a binding waits for.
@@ -66,6 +67,7 @@ impl Controller {
     pub(super) fn begin_binding(&mut self, name: &str, now: Now) -> Next<Stage> {
         let done = Next::Done(Verdict::Converged);
         let key = name.to_owned();
+        self.leave_rollouts(name);
         let Some(binding) = self.store.bindings.get(&key).filter(|binding| !binding.deleting).cloned() else {
             return done;
         };
@@ -84,6 +86,10 @@ impl Controller {
 
     fn work_on(&mut self, name: &str, binding: &Binding, class: &Class, now: Now) -> Next<Stage> {
         let done = Next::Done(Verdict::Converged);
+        if class.is_paused() {
+            let paused = status::of_paused(binding, class, now);
+            return paused.map_or(done, |paused| report(name, binding, paused, Verdict::Converged));
+        }
         // Until this generation of the class has been validated, its resources are not known. The reconcile of the class
         // enqueues this key.
         let Some(resolved) = self.store.resolved.get(&binding.class).cloned() else { return done };
@@ -98,8 +104,20 @@ impl Controller {
         if !settled {
             return done;
         }
-        let work = Box::new(Work::plan(name, binding, &resolved, &self.store));
+        let in_rollout = needs_place(class, binding, &resolved);
+        if in_rollout && !self.admit(name, &binding.class) {
+            return done;
+        }
+        let mut work = Box::new(Work::plan(name, binding, &resolved, &self.store));
+        work.in_rollout = in_rollout;
         self.discover(name, work, now)
+    }
+
+    /// Returns whether a pass over a namespace has to stop before its next change: the class has been paused since it began.
+    fn is_paused(&self, name: &str) -> bool {
+        let binding = self.store.bindings.get(&name.to_owned());
+        let class = binding.and_then(|binding| self.store.classes.get(&binding.class));
+        class.is_some_and(Class::is_paused)
     }
 
     pub(super) fn resume_binding(
@@ -112,6 +130,9 @@ impl Controller {
         // A terminating namespace is not changed, not even by a pass that began before.
         if self.store.namespaces.get(&name.to_owned()).is_none_or(|namespace| namespace.terminating) {
             return Next::Done(Verdict::Converged);
+        }
+        if matches!(stage, Stage::Discovering(..) | Stage::ReadingLive(..)) && self.is_paused(name) {
+            return self.begin_binding(name, now);
         }
         match stage {
             Stage::ReadingClass(asked) => self.class_sought(name, &asked, outcomes, now),
@@ -126,6 +147,9 @@ impl Controller {
             Stage::Pruning(mut work) => {
                 self.forget_removed(name, &work, &outcomes);
                 work.pruned(outcomes);
+                if self.is_paused(name) {
+                    return self.begin_binding(name, now);
+                }
                 Next::Await(applies(name, &work), Stage::Applying(work))
             }
             Stage::Applying(work) => self.applied(name, work, outcomes, now),
@@ -287,6 +311,9 @@ impl Controller {
         match outcomes.into_iter().next() {
             Some(Ok(Success::Object(object))) => {
                 work.binding = self.written(name, &object, changed, now);
+                if self.is_paused(name) {
+                    return self.begin_binding(name, now);
+                }
                 prune(name, work)
             }
             Some(Err(failure)) => {

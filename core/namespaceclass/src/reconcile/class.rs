@@ -37,8 +37,8 @@ pub enum Stage {
     Reporting {
         /// Whether a missing kind may appear without a change of the class.
         may_pass: bool,
-        /// The condition that changes with this write.
-        changed: Option<Condition>,
+        /// The conditions that change with this write.
+        changed: Vec<Condition>,
     },
 }
 
@@ -82,13 +82,13 @@ impl Controller {
                 match outcomes.into_iter().next() {
                     Some(Ok(Success::Object(object))) => {
                         let class = Class::read(&object);
-                        if let Some(condition) = &changed {
+                        for condition in &changed {
                             self.announce(&class_ref(name), &class.uid, condition, now);
                         }
                         self.store.classes.absorb(name.to_owned(), class);
                     }
                     Some(Err(failure)) => {
-                        self.not_written(class_ref(name), changed.as_slice(), &failure);
+                        self.not_written(class_ref(name), &changed, &failure);
                         return Next::Done(Verdict::retry("writing the status of the class", &failure));
                     }
                     _ => {}
@@ -101,6 +101,7 @@ impl Controller {
     fn forget_class(&mut self, name: &str) {
         self.store.resolved.remove(name);
         self.store.discovery_failing_since.remove(name);
+        self.store.waiting.remove(name);
         self.store.unconfirmed.remove(&class_ref(name));
         self.wake_bindings_of(name);
         self.wake_namespaces_of(name);
@@ -121,7 +122,8 @@ impl Controller {
         let may_pass = content.problems.iter().any(|problem| problem.may_pass);
         let content = self.enter(name, &class, content);
 
-        let (wanted, changed) = status::of_class(&class, &content, now);
+        let rollout = self.store.rollout(name, &class);
+        let (wanted, changed) = status::of_class(&class, &content, rollout, now);
         if wanted == class.status {
             return Next::Done(verdict(may_pass));
         }

@@ -21,6 +21,8 @@ pub(super) const ACTS: &[Operation] = &[
     Operation::new("update a class", "admin", 10, update_class),
     Operation::new("remove a class", "admin", 5, remove_class),
     Operation::new("remove a class and define it anew", "admin", 3, replace_class),
+    Operation::new("pause a class, or let it go on", "admin", 3, pause_class),
+    Operation::new("limit how many namespaces of a class change at a time", "admin", 3, limit_class),
     Operation::new("create a namespace", "tenant", 5, create_namespace),
     Operation::new("label a namespace", "tenant", 10, label_namespace),
     Operation::new("take the label off a namespace", "tenant", 4, unlabel_namespace),
@@ -96,7 +98,17 @@ fn entries(key: &str, value: &str, random: &mut Random) -> Value {
 }
 
 fn class(name: &str, random: &mut Random) -> Value {
-    json!({ "metadata": { "name": name }, "spec": { "resources": resources(random) } })
+    let spec = json!({ "resources": resources(random), "rollout": rollout(random) });
+    json!({ "metadata": { "name": name }, "spec": spec })
+}
+
+/// Returns a limit of one or two namespaces at a time, or none.
+fn rollout(random: &mut Random) -> Value {
+    match random.below(4) {
+        0 => json!({ "maxUnavailable": 2 }),
+        1 => json!({ "maxUnavailable": 1 }),
+        _ => Value::Null,
+    }
 }
 
 fn namespace(name: &str, class: Option<&str>) -> Value {
@@ -126,6 +138,20 @@ fn replace_class(client: &mut dyn Client, random: &mut Random) {
     if let Some(old) = client.any(&names::class(), random) {
         client.delete(&reference(&names::class(), &old));
         client.create(&names::class(), &class(metadata(&old, "name"), random));
+    }
+}
+
+fn pause_class(client: &mut dyn Client, random: &mut Random) {
+    if let Some(class) = client.any(&names::class(), random) {
+        let paused = class["spec"]["paused"] != true;
+        client.merge(&reference(&names::class(), &class), &json!({ "spec": { "paused": paused } }));
+    }
+}
+
+fn limit_class(client: &mut dyn Client, random: &mut Random) {
+    if let Some(class) = client.any(&names::class(), random) {
+        let rollout = rollout(random);
+        client.merge(&reference(&names::class(), &class), &json!({ "spec": { "rollout": rollout } }));
     }
 }
 

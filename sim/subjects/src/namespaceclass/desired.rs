@@ -114,6 +114,9 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
     if binding["spec"]["className"] != class_name {
         differences.push(format!("the binding of {namespace} does not name class {class_name}"));
     }
+    if stays_as_it_is(server, &binding, class) {
+        return;
+    }
     let uid = metadata(&binding, "uid");
     let mut free = true;
     for (target, manifest) in wanted(class, namespace) {
@@ -145,6 +148,38 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
     }
 }
 
+/// Returns whether a namespace is not brought to its class for now: the class is paused, or its rollout is halted.
+pub(super) fn stays_as_it_is(server: &ApiServer, binding: &Value, class: &Value) -> bool {
+    is_paused(class) || (is_outdated(binding, class) && is_halted(server, class))
+}
+
+/// Returns whether a class is paused.
+pub(super) fn is_paused(class: &Value) -> bool {
+    class["spec"]["paused"] == true
+}
+
+/// Returns whether a binding is ready with an earlier generation of its class.
+pub(super) fn is_outdated(binding: &Value, class: &Value) -> bool {
+    let status = &binding["status"];
+    let applied = (&status["observedClassUid"], &status["observedClassGeneration"]);
+    is_available(binding) && applied != (&class["metadata"]["uid"], &class["metadata"]["generation"])
+}
+
+/// Returns whether a binding is ready with the class that it names.
+pub(super) fn is_available(binding: &Value) -> bool {
+    let conditions = binding["status"]["conditions"].as_array().into_iter().flatten();
+    let mut ready = conditions.filter(|it| it["type"] == "Ready" && it["status"] == "True");
+    binding["spec"]["className"] == binding["status"]["observedClassName"] && ready.next().is_some()
+}
+
+/// Returns whether as many namespaces of a class are unready as it permits.
+fn is_halted(server: &ApiServer, class: &Value) -> bool {
+    let Some(limit) = class["spec"]["rollout"]["maxUnavailable"].as_u64() else { return false };
+    let bindings = server.objects(&names::binding()).into_iter();
+    let of_class = bindings.filter(|it| it["spec"]["className"] == class["metadata"]["name"]);
+    of_class.filter(|it| !is_available(it)).count() as u64 >= limit
+}
+
 /// Checks that an object owned by a binding is wanted.
 fn check_wanted(server: &ApiServer, target: &ObjectRef, object: &Value, differences: &mut Vec<String>) {
     let namespace = target.namespace.as_deref().unwrap_or_default();
@@ -154,6 +189,12 @@ fn check_wanted(server: &ApiServer, target: &ObjectRef, object: &Value, differen
         controller_uid(object) == Some(uid) || is_adopted(object, uid)
     });
     let class = class_of(server, namespace);
+    let binding = binding(server, namespace);
+    let stays =
+        class.as_ref().zip(binding.as_ref()).is_some_and(|(class, it)| stays_as_it_is(server, it, class));
+    if stays {
+        return;
+    }
     let is_wanted = class.is_some_and(|class| wanted(&class, namespace).contains_key(target));
     if !owned || !is_wanted {
         differences.push(format!("{target} was left behind"));

@@ -14,6 +14,8 @@ use serde_json::Value;
 
 use super::desired::{class_of, is_as_wanted, wanted};
 
+mod rollout;
+
 pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
         name: "pruning_keeps_what_is_desired",
@@ -49,6 +51,21 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "a_namespace_that_goes_is_left_in_peace",
         sentence: "Nothing is asked for in a namespace that the process knows to be deleted.",
         holds: a_namespace_that_goes_is_left_in_peace,
+    },
+    Invariant {
+        name: "a_paused_class_changes_nothing",
+        sentence: "No resource is applied or removed in a namespace whose class the process knows to be paused.",
+        holds: rollout::a_paused_class_changes_nothing,
+    },
+    Invariant {
+        name: "a_rollout_is_announced",
+        sentence: "Before a ready namespace is brought to a new generation of a class that limits its rollout, its binding says that it is not ready.",
+        holds: rollout::a_rollout_is_announced,
+    },
+    Invariant {
+        name: "a_rollout_keeps_its_limit",
+        sentence: "No ready namespace is brought to a new generation of its class while the process knows as many others to be unready as the class permits.",
+        holds: rollout::a_rollout_keeps_its_limit,
     },
 ];
 

@@ -1,0 +1,154 @@
+//! What `spec.paused` and `spec.rollout` of a class promise.
+
+use std::time::Duration;
+
+use lockstep_engine::action::Action;
+use lockstep_engine::machine::Step;
+use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
+use lockstep_namespaceclass::names;
+use lockstep_sim::cluster::{Author, What};
+use lockstep_sim::history::{MINUTE, ProcessState, reference};
+use lockstep_sim::invariant::Moment;
+use serde_json::Value;
+
+use crate::namespaceclass::acts::pool_kinds;
+use crate::namespaceclass::desired::{is_as_wanted, is_available, is_outdated, is_paused, wanted};
+
+/// How long the write of a status may be on its way, as far as it is not delayed by a fault.
+const DECISION: Duration = Duration::from_secs(5);
+
+fn binding_ref(namespace: &str) -> ObjectRef {
+    ObjectRef::namespaced(&names::binding(), namespace, namespace)
+}
+
+/// Returns the class of a binding, if the process has been told of its present generation.
+fn known_class<'a>(moment: &'a Moment<'_>, state: &ProcessState, binding: &Value) -> Option<&'a Value> {
+    let class = ObjectRef::cluster(&names::class(), binding["spec"]["className"].as_str()?);
+    let current = moment.server.object(&class)?;
+    let known = state.observed.get(&class)?;
+    let is_current = known["metadata"]["uid"] == current["metadata"]["uid"]
+        && known["metadata"]["generation"] == current["metadata"]["generation"];
+    is_current.then_some(&**current)
+}
+
+/// Returns the binding of a namespace, if the process has been told of its present state.
+fn known_binding<'a>(moment: &'a Moment<'_>, state: &ProcessState, namespace: &str) -> Option<&'a Value> {
+    let binding = binding_ref(namespace);
+    let current = moment.server.object(&binding)?;
+    let known = state.observed.get(&binding)?;
+    (known["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]).then_some(&**current)
+}
+
+/// Returns the writes of resources of classes in a step, with their namespaces.
+fn writes(step: &Step) -> impl Iterator<Item = (&'static str, &ObjectRef, &str)> {
+    step.requests.iter().filter_map(|request| {
+        let action = &request.action;
+        let is_write = matches!(
+            action,
+            Action::Apply { .. } | Action::Create { .. } | Action::Patch { .. } | Action::Delete { .. }
+        );
+        let target = action.target().filter(|target| is_write && pool_kinds().contains(&target.kind))?;
+        Some((action.name(), target, target.namespace.as_deref()?))
+    })
+}
+
+pub(super) fn a_paused_class_changes_nothing(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
+    let Some(state) = moment.history.process(*process) else { return Ok(()) };
+    for (verb, target, namespace) in writes(step) {
+        let Some(binding) = known_binding(moment, state, namespace) else { continue };
+        // It may have found, by applying it, that another client had just created it: then it gives the object back.
+        let is_returned =
+            moment.history.versions(target).last().is_some_and(|last| {
+                last.by == Author::Process(*process) && last.at + MINUTE > moment.entry.at
+            });
+        if known_class(moment, state, binding).is_some_and(is_paused) && !is_returned {
+            return Err(format!("{verb} of {target}, though its class is paused"));
+        }
+    }
+    Ok(())
+}
+
+fn limit(class: &Value) -> Option<u64> {
+    class["spec"]["rollout"]["maxUnavailable"].as_u64()
+}
+
+pub(super) fn a_rollout_is_announced(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
+    let Some(state) = moment.history.process(*process) else { return Ok(()) };
+    for request in &step.requests {
+        let Action::Apply { target, manifest } = &request.action else { continue };
+        let Some(namespace) = target.namespace.as_deref() else { continue };
+        let Some(binding) = known_binding(moment, state, namespace) else { continue };
+        let Some(class) = known_class(moment, state, binding) else { continue };
+        if limit(class).is_some() && is_outdated(binding, class) && is_new(moment, class, target, manifest) {
+            return Err(format!(
+                "apply of {target}, and the binding still is Ready with an earlier generation"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether what is applied stands in the present generation of a class, and in no earlier one. A pass that began before
+/// the class was changed may still apply an earlier one.
+fn is_new(moment: &Moment<'_>, class: &Value, target: &ObjectRef, manifest: &Value) -> bool {
+    let namespace = target.namespace.as_deref().unwrap_or_default();
+    let is_in =
+        |class: &Value| wanted(class, namespace).get(target).is_some_and(|it| is_as_wanted(manifest, it));
+    let versions = moment.history.versions(&reference(&names::class(), class)).iter();
+    let mut earlier = versions
+        .filter_map(|version| version.object.as_deref())
+        .filter(|it| it["metadata"]["generation"] != class["metadata"]["generation"]);
+    is_in(class) && !earlier.any(is_in)
+}
+
+pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), String> {
+    let Some((process, change, namespace)) = super::change_of_process(moment) else { return Ok(()) };
+    let (Some(old), Some(new)) = (change.old.as_deref(), change.new.as_deref()) else { return Ok(()) };
+    if change.object != binding_ref(namespace) || is_available(new) {
+        return Ok(());
+    }
+    let Some(state) = moment.history.process(process) else { return Ok(()) };
+    let Some(class) = known_class(moment, state, new) else { return Ok(()) };
+    if !is_outdated(old, class) || is_paused(class) {
+        return Ok(());
+    }
+    // A pass may have begun with any limit of the last minute.
+    let since = moment.entry.at.saturating_sub(MINUTE);
+    let versions = moment.history.versions_since(&reference(&names::class(), class), since).iter();
+    let limits = versions.map(|version| version.object.as_deref().and_then(limit));
+    let Some(limit) =
+        limits.chain([limit(class)]).collect::<Option<Vec<u64>>>().and_then(|it| it.into_iter().max())
+    else {
+        return Ok(());
+    };
+    // It decided before the write arrived, so only what it has known for a while counts.
+    let namespaces = moment.server.objects(&names::binding()).into_iter();
+    let namespaces = namespaces.map(|it| metadata(&it, "namespace").to_owned()).filter(|it| it != namespace);
+    let is_unready = |other: &String| {
+        let known = known_binding(moment, state, other).filter(|it| !is_deleting(it) && !is_available(it));
+        known.is_some_and(|it| it["spec"]["className"] == new["spec"]["className"])
+            && was_unready_since(moment, other, moment.entry.at.saturating_sub(DECISION))
+    };
+    let unready = namespaces.filter(is_unready).count() as u64;
+    if unready < limit {
+        return Ok(());
+    }
+    Err(format!(
+        "{} is brought to generation {} of its class, while {unready} other namespaces are unready and {limit} may be",
+        change.object, class["metadata"]["generation"]
+    ))
+}
+
+/// Returns whether the binding of a namespace has been unready with its class, without being deleted, for all the time since.
+fn was_unready_since(moment: &Moment<'_>, namespace: &str, since: Duration) -> bool {
+    let versions = moment.history.versions_since(&binding_ref(namespace), since);
+    let Some(last) = versions.last().and_then(|version| version.object.as_deref()) else { return false };
+    versions.first().is_some_and(|first| first.at <= since)
+        && versions.iter().all(|version| {
+            version.object.as_deref().is_some_and(|it| {
+                !is_available(it) && !is_deleting(it) && it["spec"]["className"] == last["spec"]["className"]
+            })
+        })
+}

@@ -1,0 +1,149 @@
+//! Pausing a class, and changing few of its namespaces at a time.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lockstep_sim::cluster::{Author, What};
+use serde_json::{Value, json};
+
+use super::bench::{Bench, program, settings};
+
+const CLASS: &str = "/apis/namespaceclass.akuity.io/v1alpha1/namespaceclasses/web";
+const NAMESPACES: [&str; 6] = ["n1", "n2", "n3", "n4", "n5", "n6"];
+const WHILE: Duration = Duration::from_mins(20);
+
+/// Returns a class with these further fields in its spec, which is applied in six namespaces.
+fn bench(spec: &Value) -> Bench {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "1")]);
+    bench.merge(CLASS, &json!({ "spec": spec }));
+    for namespace in NAMESPACES {
+        bench.namespace(namespace, Some("web"));
+    }
+    bench.settle();
+    bench.cluster.journal.clear();
+    bench
+}
+
+fn limited(limit: i64) -> Bench {
+    bench(&json!({ "rollout": { "maxUnavailable": limit } }))
+}
+
+/// Returns the namespaces whose ConfigMap has a value.
+fn with_value(bench: &mut Bench, value: &str) -> Vec<&'static str> {
+    let has =
+        |namespace: &&str| bench.config_map(namespace, "a").is_some_and(|it| it["data"]["value"] == value);
+    NAMESPACES.into_iter().filter(has).collect()
+}
+
+fn is_ready(binding: &Value) -> bool {
+    let conditions = binding["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|it| it["type"] == "Ready" && it["status"] == "True")
+}
+
+/// Returns the largest number of namespaces that were unready at a time since the journal was cleared.
+fn most_unready(bench: &Bench) -> usize {
+    let (mut unready, mut most) = (BTreeSet::new(), 0);
+    for entry in &bench.cluster.journal {
+        let What::Changed(change) = &entry.what else { continue };
+        if change.object.kind.kind != "NamespaceClassBinding" || !matches!(change.by, Author::Process(_)) {
+            continue;
+        }
+        match change.new.as_deref() {
+            Some(binding) if !is_ready(binding) => unready.insert(change.object.name.clone()),
+            _ => unready.remove(&change.object.name),
+        };
+        most = most.max(unready.len());
+    }
+    most
+}
+
+fn rolled_out(bench: &mut Bench) -> String {
+    let class = bench.get(CLASS).expect("exists");
+    let conditions = class["status"]["conditions"].as_array().into_iter().flatten();
+    let found = conditions.into_iter().find(|it| it["type"] == "RolledOut").cloned().unwrap_or_default();
+    format!("{} {}", found["status"].as_str().unwrap_or("-"), found["reason"].as_str().unwrap_or("-"))
+}
+
+#[test]
+fn a_paused_class_changes_nothing_until_it_is_no_longer_paused() {
+    let mut bench = bench(&json!({ "paused": false }));
+    bench.merge(CLASS, &json!({ "spec": { "paused": true, "resources": [settings("a", "2")] } }));
+    bench.delete("/api/v1/namespaces/n1/configmaps/a");
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "1"), NAMESPACES[1..], "neither updated nor repaired");
+    bench.merge(CLASS, &json!({ "spec": { "paused": false } }));
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "2"), NAMESPACES);
+}
+
+#[test]
+fn a_namespace_leaves_a_paused_class_with_its_resources_removed() {
+    let mut bench = bench(&json!({ "paused": true }));
+    assert!(with_value(&mut bench, "1").is_empty(), "nothing was applied");
+    bench.merge(CLASS, &json!({ "spec": { "paused": false } }));
+    bench.cluster.advance(WHILE);
+    bench.merge(CLASS, &json!({ "spec": { "paused": true } }));
+    bench.label("n1", None);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "1"), NAMESPACES[1..]);
+}
+
+#[test]
+fn no_more_namespaces_change_at_a_time_than_the_class_permits() {
+    for limit in [1, 2, 3] {
+        let mut bench = limited(limit);
+        bench.update("web", &[settings("a", "2"), settings("b", "2")]);
+        bench.cluster.advance(WHILE);
+        assert_eq!(with_value(&mut bench, "2"), NAMESPACES);
+        assert_eq!(most_unready(&bench), usize::try_from(limit).expect("is small"));
+        assert_eq!(rolled_out(&mut bench), "True AllNamespacesChanged");
+    }
+}
+
+#[test]
+fn all_namespaces_change_at_once_without_a_limit() {
+    let mut bench = bench(&json!({}));
+    bench.update("web", &[settings("a", "2"), settings("b", "2")]);
+    bench.cluster.advance(WHILE);
+    assert_eq!(most_unready(&bench), 5, "as many as are reconciled at a time");
+}
+
+#[test]
+fn a_change_that_breaks_namespaces_stops_after_the_permitted_number() {
+    let mut bench = limited(2);
+    bench.update("web", &[settings("a", "2"), settings("No Name", "2")]);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "2").len(), 2);
+    assert_eq!(rolled_out(&mut bench), "False Halted");
+    bench.update("web", &[settings("a", "3")]);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "3"), NAMESPACES);
+    assert_eq!(rolled_out(&mut bench), "True AllNamespacesChanged");
+}
+
+#[test]
+fn a_halted_rollout_stays_halted_when_the_leader_changes() {
+    let mut bench = limited(1);
+    bench.update("web", &[settings("a", "2"), settings("No Name", "2")]);
+    bench.cluster.advance(WHILE);
+    let before = with_value(&mut bench, "2");
+    bench.cluster.crash(0, None);
+    bench.cluster.start(program, true);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "2"), before);
+    assert_eq!(before.len(), 1);
+}
+
+#[test]
+fn a_limit_delays_neither_a_new_namespace_nor_the_repair_of_one_that_has_the_change() {
+    let mut bench = limited(1);
+    bench.update("web", &[settings("a", "2"), settings("No Name", "2")]);
+    bench.cluster.advance(WHILE);
+    let changed = with_value(&mut bench, "2");
+    bench.delete(&format!("/api/v1/namespaces/{}/configmaps/a", changed[0]));
+    bench.namespace("new", Some("web"));
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "2"), changed);
+    assert!(bench.config_map("new", "a").is_some());
+}
