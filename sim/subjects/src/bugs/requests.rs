@@ -145,11 +145,10 @@ pub(super) const BUGS: &[Bug] = &[
 
 /// Hides a field of the spec of classes.
 fn hide(mut event: Event, field: &str) -> Event {
-    let object = match &mut event {
-        Event::Applied { object, .. } | Event::Finished { outcome: Ok(Success::Object(object)), .. } => {
-            object
-        }
-        _ => return event,
+    let (Event::Applied { object, .. } | Event::Finished { outcome: Ok(Success::Object(object)), .. }) =
+        &mut event
+    else {
+        return event;
     };
     if object["kind"] == "NamespaceClass" && object["spec"].get(field).is_some() {
         let mut changed = Value::clone(object);

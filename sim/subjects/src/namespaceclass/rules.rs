@@ -12,8 +12,10 @@ use lockstep_sim::history::{History, MINUTE};
 use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
 use serde_json::Value;
 
+use self::change::change_of_process;
 use super::desired::{class_of, is_as_wanted, wanted};
 
+mod change;
 mod rollout;
 
 pub(super) const INVARIANTS: &[Invariant] = &[
@@ -154,16 +156,6 @@ fn is_adopted(object: &Value, namespace: &str, history: &History) -> bool {
     let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
     let mut bindings = history.versions(&binding).iter().filter_map(|version| version.object.as_ref());
     controller_uid(object).is_none() && bindings.any(|binding| metadata(binding, "uid") == uid)
-}
-
-fn change_of_process<'a>(moment: &'a Moment<'_>) -> Option<(usize, &'a Change, &'a str)> {
-    match &moment.entry.what {
-        What::Changed(change) => match (change.by, change.object.namespace.as_deref()) {
-            (Author::Process(process), Some(namespace)) => Some((process, change, namespace)),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 fn pruning_keeps_what_is_desired(moment: &Moment<'_>) -> Result<(), String> {

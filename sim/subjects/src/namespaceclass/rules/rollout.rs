@@ -11,6 +11,7 @@ use lockstep_sim::history::{MINUTE, ProcessState, reference};
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
+use super::change::change_of_process;
 use crate::namespaceclass::acts::pool_kinds;
 use crate::namespaceclass::desired::{is_as_wanted, is_available, is_outdated, is_paused, wanted};
 
@@ -104,7 +105,7 @@ fn is_new(moment: &Moment<'_>, class: &Value, target: &ObjectRef, manifest: &Val
 }
 
 pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((process, change, namespace)) = super::change_of_process(moment) else { return Ok(()) };
+    let Some((process, change, namespace)) = change_of_process(moment) else { return Ok(()) };
     let (Some(old), Some(new)) = (change.old.as_deref(), change.new.as_deref()) else { return Ok(()) };
     if change.object != binding_ref(namespace) || is_available(new) {
         return Ok(());
