@@ -1,0 +1,63 @@
+//! Writes a release: the program, its image, the Helm chart, the CRDs, an SBOM, release notes and checksums.
+//!
+//! The files depend on the checkout, the toolchain and nothing else: they contain no time, no path of the machine and no
+//! name of a user. No container engine and no Helm is needed.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+mod archive;
+mod cargo;
+mod chart;
+mod compile;
+mod digest;
+pub mod image;
+mod notes;
+mod sbom;
+mod target;
+
+pub use cargo::Metadata;
+pub use compile::compile;
+pub use target::Target;
+
+/// The file with the checksums of all others, in the format of `sha256sum`.
+pub const CHECKSUMS: &str = "SHA256SUMS";
+
+/// Writes the files of a release into a new directory.
+///
+/// # Errors
+/// If the directory exists, if a file can't be read or written, or if the checkout lacks a section of release notes.
+pub fn write(directory: &Path, metadata: &Metadata, target: Target, program: &[u8]) -> anyhow::Result<()> {
+    let root = &metadata.workspace_root;
+    let architecture = target.architecture();
+    let lock = read(&root.join("Cargo.lock"))?;
+    let (chart_name, chart) = chart::package(&root.join("deploy/lockstep"))?;
+    let image = image::archive(program, target, flate2::Compression::best())?;
+    let mut files = [
+        (format!("lockstep-linux-{architecture}"), program.to_vec()),
+        (format!("lockstep-image-linux-{architecture}.tar"), image),
+        (chart_name, chart),
+        ("crds.yaml".to_owned(), chart::crds(&root.join("deploy/lockstep"))?),
+        ("lockstep.cdx.json".to_owned(), sbom::document(metadata, &lock)?),
+        ("release-notes.md".to_owned(), notes::section(&read(&root.join("CHANGELOG.md"))?)?.into_bytes()),
+    ];
+    files.sort();
+    let sums: Vec<String> =
+        files.iter().map(|(name, bytes)| format!("{}  {name}\n", digest::sha256(bytes))).collect();
+    let sums = sums.concat();
+
+    fs::create_dir(directory).with_context(|| format!("creating {}", directory.display()))?;
+    for (name, bytes) in
+        files.iter().map(|(name, bytes)| (&**name, &**bytes)).chain([(CHECKSUMS, sums.as_bytes())])
+    {
+        let path = directory.join(name);
+        fs::write(&path, bytes).with_context(|| format!("writing {}", path.display()))?;
+    }
+    archive::make_executable(&directory.join(format!("lockstep-linux-{architecture}")))
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+}
