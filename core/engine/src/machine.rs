@@ -281,3 +281,47 @@ pub trait Machine {
         None
     }
 }
+
+/// A machine that changes the input or the output of another one. Everything else is as in the inner machine.
+pub trait Wrapper {
+    /// Returns the inner machine.
+    fn inner(&self) -> &dyn Machine;
+
+    /// Processes one event, like [`Machine::step`].
+    fn step(&mut self, event: Event, now: Now) -> Step;
+
+    /// Returns the latest time of the next timer event, like [`Machine::deadline`].
+    fn deadline(&self) -> Option<Deadline> {
+        self.inner().deadline()
+    }
+}
+
+impl<W: Wrapper> Machine for W {
+    fn name(&self) -> &'static str {
+        self.inner().name()
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Step {
+        Wrapper::step(self, event, now)
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        Wrapper::deadline(self)
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        self.inner().queue_depths()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.inner().is_synced()
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        self.inner().metrics()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.inner().patience()
+    }
+}

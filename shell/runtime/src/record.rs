@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError
 use std::time::Duration;
 
 use anyhow::Context as _;
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step};
+use lockstep_engine::machine::{Event, Machine, Step, Wrapper};
 use lockstep_engine::recording::learn::{SecretTracker, TrackerUpdate};
 use lockstep_engine::recording::{FORMAT, Header, Recordable, RecordedStep};
 use lockstep_engine::time::Now;
@@ -131,9 +131,9 @@ impl Tap {
     }
 }
 
-impl Machine for Recorded {
-    fn name(&self) -> &'static str {
-        self.machine.name()
+impl Wrapper for Recorded {
+    fn inner(&self) -> &dyn Machine {
+        &*self.machine
     }
 
     fn step(&mut self, event: Event, now: Now) -> Step {
@@ -146,26 +146,6 @@ impl Machine for Recorded {
             self.tap = None;
         }
         gave
-    }
-
-    fn deadline(&self) -> Option<Deadline> {
-        self.machine.deadline()
-    }
-
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.machine.queue_depths()
-    }
-
-    fn is_synced(&self) -> bool {
-        self.machine.is_synced()
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        self.machine.metrics()
-    }
-
-    fn patience(&self) -> Option<Duration> {
-        self.machine.patience()
     }
 }
 
