@@ -250,7 +250,7 @@ fn size(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::super::{Cli, Command};
     use super::*;
@@ -274,6 +274,17 @@ mod tests {
         let Command::Run(args) = Cli::try_parse_from(line).unwrap().command else { unreachable!() };
         assert_eq!((args.log_level.as_str(), args.leader_elect), ("debug", true));
         assert_eq!(args.choice.controllers, ["sentinel", "bridge"]);
+    }
+
+    #[test]
+    fn the_help_names_the_default_concurrency() {
+        let mut cli = Cli::command();
+        let help = cli.find_subcommand_mut("run").unwrap().render_help().to_string();
+        let help: Vec<&str> = help.split_whitespace().collect();
+        let help = help.join(" ");
+        let [most, bridge] = ["namespaceclass", "bridge"].map(controllers::concurrency);
+        assert!(help.contains(&format!("[default: {most}; bridge: {bridge}]")), "{help}");
+        assert_eq!(usize::from(most), Config::default().concurrency);
     }
 
     #[test]
