@@ -130,8 +130,11 @@ pub enum Note {
     },
     /// A failure that a specification requires to be logged at the level ERROR.
     Error {
-        /// What failed, on which object, and why.
+        /// What failed, and why.
         message: String,
+        /// The object that it is about, and others that it refers to: fields of the line in the log.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        objects: Vec<ObjectRef>,
     },
     /// A message for the log.
     Log {
@@ -139,11 +142,35 @@ pub enum Note {
         debug: bool,
         /// The message.
         message: String,
+        /// The object that it is about, and others that it refers to: fields of the line in the log.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        objects: Vec<ObjectRef>,
+    },
+    /// A broker has confirmed an event.
+    Published {
+        /// The id of the event.
+        event: String,
+        /// The type of the resource that it is about.
+        resource_type: String,
+        /// The id of the resource.
+        resource: String,
     },
     /// A metric of the controller's own.
     Measured(Measure),
     /// A span of a trace has ended.
     Traced(Span),
+}
+
+impl Note {
+    /// Returns a message for the log that is about no object.
+    pub fn info(message: String) -> Self {
+        Self::Log { debug: false, message, objects: Vec::new() }
+    }
+
+    /// Returns a message that is needed only to understand the reasons of decisions, and is about no object.
+    pub fn debug(message: String) -> Self {
+        Self::Log { debug: true, message, objects: Vec::new() }
+    }
 }
 
 /// A change of a metric.

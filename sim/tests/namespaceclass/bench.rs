@@ -179,6 +179,7 @@ impl Bench {
             | Note::Error { .. }
             | Note::Warning { .. }
             | Note::Log { .. }
+            | Note::Published { .. }
             | Note::Measured(_)
             | Note::Traced(_) => None,
         });

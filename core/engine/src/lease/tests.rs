@@ -89,7 +89,7 @@ fn leads(notes: &[Note]) -> Option<bool> {
 /// Returns their warnings and log messages.
 fn logged(notes: &[Note]) -> Vec<&str> {
     let texts = notes.iter().filter_map(|note| match note {
-        Note::Warning { message } | Note::Log { debug: false, message } => Some(message.as_str()),
+        Note::Warning { message } | Note::Log { debug: false, message, .. } => Some(message.as_str()),
         _ => None,
     });
     texts.collect()

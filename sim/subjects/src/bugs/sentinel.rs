@@ -284,7 +284,7 @@ impl Flaw for LogsTheUrl {
     }
 
     fn step(&mut self, step: &mut Step) {
-        step.notes.extend(self.0.take().map(|message| Note::Log { debug: false, message }));
+        step.notes.extend(self.0.take().map(Note::info));
     }
 }
 
