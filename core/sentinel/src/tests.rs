@@ -17,6 +17,8 @@ use super::*;
 
 #[path = "tests/late.rs"]
 mod late;
+#[path = "tests/log.rs"]
+mod log;
 #[path = "tests/troubles.rs"]
 mod troubles;
 

@@ -120,8 +120,9 @@ impl Tap {
             Ok(()) => true,
             Err(TrySendError::Full(_)) => {
                 warn!(
-                    "recording stopped: {QUEUE} steps wait to be written, the disk or the processor can't keep up; \
-                     the controller goes on, and what was written can be replayed"
+                    "recording stopped: {QUEUE} steps are waiting to be written, because the disk or the \
+                     processor is too slow; the controller continues, and the recording so far can be \
+                     replayed"
                 );
                 false
             }

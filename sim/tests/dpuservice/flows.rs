@@ -12,12 +12,12 @@ use super::bench::{Bench, DPF, TOKEN, dpu_cluster, kubeconfig, server, service};
 use super::user::User as _;
 
 #[test]
-fn a_service_comes_to_every_cluster_and_goes_again() {
+fn a_service_is_deployed_to_every_cluster_and_removed_again() {
     let mut bench = Bench::new();
     bench.join("dpu-cluster-01");
     bench.join("dpu-cluster-02");
     bench.settle();
-    assert_eq!(bench.in_argo("Secret"), Vec::<String>::new(), "nobody needs it yet");
+    assert_eq!(bench.in_argo("Secret"), Vec::<String>::new(), "it is not needed yet");
     bench.story();
     bench.cluster.create(&service("hbn"));
     bench.settle();
@@ -516,10 +516,7 @@ fn a_foreign_project_is_reported_and_not_changed() {
     bench.cluster.create(&foreign);
     bench.cluster.create(&service("hbn"));
     bench.settle();
-    insta::assert_snapshot!(
-        "conditions_of_a_service_whose_project_is_somebody_elses",
-        bench.conditions("hbn")
-    );
+    insta::assert_snapshot!("conditions_of_a_service_without_its_project", bench.conditions("hbn"));
     assert_eq!(bench.in_argo("Application"), Vec::<String>::new());
     bench.cluster.delete("AppProject", ARGO_NAMESPACE, PROJECT);
     bench.settle();

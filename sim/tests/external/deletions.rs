@@ -113,7 +113,7 @@ fn an_application_of_a_cluster_that_is_gone_goes_once_argo_forgets_the_cluster()
 }
 
 #[test]
-fn an_operation_comes_to_its_end_before_its_application_goes() {
+fn an_operation_completes_before_its_application_is_gone() {
     let mut bench = deployed();
     bench.merge("Secret", "dpus-kubeconfig", &json!({ "data": access("dpus", "t2").secret_data() }));
     bench.merge("Application", APPLICATION, &json!({ "operation": { "sync": {} } }));

@@ -50,7 +50,7 @@ impl Bench {
     }
 
     pub(crate) fn settle(&mut self) {
-        self.cluster.settle(STEPS_MAX).expect("comes to rest");
+        self.cluster.settle(STEPS_MAX).expect("becomes idle");
     }
 
     pub(crate) fn send(&mut self, method: Method, path: &str, kind: &str, body: &Value) -> (u16, Value) {

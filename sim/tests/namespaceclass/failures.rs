@@ -191,7 +191,7 @@ fn with_a_bad_entry(bad: &Value) -> Bench {
     bench
 }
 
-const CONTESTED: &str = "somebody keeps changing or removing it";
+const CONTESTED: &str = "another client keeps changing or removing it";
 
 #[test]
 fn a_field_conflict_backs_off_and_is_reported_despite_other_problems() {
@@ -279,7 +279,7 @@ fn a_forbidden_removal_is_reported_once_and_does_not_flap() {
     bench.cluster.journal.clear();
     let before = bench.binding("team").expect("is bound");
     bench.cluster.advance(Duration::from_hours(1));
-    assert_eq!(bench.binding("team").expect("is bound"), before, "the status stands still");
+    assert_eq!(bench.binding("team").expect("is bound"), before, "the status does not change");
     assert_eq!(bench.transitions(), "");
     insta::assert_snapshot!(bench.ready("team"));
 }
