@@ -5,13 +5,11 @@ use std::time::Duration;
 use lockstep_external::dpu_clusters::UNREACHABLE;
 use serde_json::{Value, json};
 
-use super::applications::deployed;
 use super::bench::Bench;
+use super::deployed::{APPLICATION, RELEASE, deployed};
 use super::manifests::{access, cluster_secret, project, server};
 
-const APPLICATION: &str = "agent-dpus";
 const SECRET: &str = "dpf-argo-cd-system/dpus-argocd";
-const RELEASE: &str = "dpus.services.agent";
 
 fn is_there(bench: &mut Bench, kind: &str, name: &str) -> bool {
     bench.get(kind, name) != Value::Null
