@@ -35,7 +35,7 @@ const IPV4_OR_EMPTY: &str = concat!(
     category = "hcp",
     namespaced,
     status = "DPFHCPBridgeStatus",
-    doc = "DPFHCPBridge is a hosted OpenShift control plane for a cluster of DPUs: it becomes a HostedCluster and a NodePool of its name, whose kubeconfig the DPUCluster is given.",
+    doc = "DPFHCPBridge is a hosted OpenShift control plane for a cluster of DPUs. The operator creates a HostedCluster and a NodePool of its name, and passes the kubeconfig of the HostedCluster to the DPUCluster.",
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase","description":"Current phase of the DPFHCPBridge"}"#,
     printcolumn = r#"{"name":"DPUCluster","type":"string","jsonPath":".spec.dpuClusterRef.name","description":"Referenced DPUCluster name"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status","description":"Ready condition status"}"#,

@@ -50,7 +50,7 @@ pub const VERSION: &str = "v1alpha1";
     printcolumn = r#"{"name":"Clusters","type":"string","jsonPath":".status.rollout.clusters","description":"Clusters that are synced and healthy, of all DPUClusters"}"#,
     printcolumn = r#"{"name":"Version","type":"string","jsonPath":".spec.source.version","description":"Version of the chart that is wanted"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
-    printcolumn = r#"{"name":"Message","type":"string","priority":1,"jsonPath":".status.conditions[?(@.type==\"Ready\")].message","description":"What is awaited or has to be mended"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","priority":1,"jsonPath":".status.conditions[?(@.type==\"Ready\")].message","description":"What the service waits for, or what has to be fixed"}"#,
     attr = r#"x_kube(crates(kube_core = "::kube_core"))"#,
     crates(kube = "::kube_derive", kube_core = "::kube_core")
 )]

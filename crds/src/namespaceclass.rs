@@ -95,7 +95,7 @@ pub struct NamespaceClassStatus {
     category = "lockstep",
     namespaced,
     status = "NamespaceClassBindingStatus",
-    doc = "NamespaceClassBinding ties a namespace to its class and lists what was applied. The operator makes one for each labelled namespace; it is not meant to be written by hand.",
+    doc = "NamespaceClassBinding ties a namespace to its class and lists what was applied. The operator creates one for each labelled namespace; users do not create them.",
     printcolumn = r#"{"name":"Class","type":"string","jsonPath":".spec.className"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].reason"}"#,

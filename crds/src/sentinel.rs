@@ -30,7 +30,7 @@ pub const VERSION: &str = "v1alpha1";
     category = "lockstep",
     namespaced,
     status = "SentinelConfigStatus",
-    doc = "SentinelConfig tells one HyperFleet Sentinel which resources it watches, how long it leaves each alone, and where it publishes their reconcile events.",
+    doc = "SentinelConfig configures the resources that one HyperFleet Sentinel polls, the backoff between events of a resource, and where it publishes reconcile events.",
     printcolumn = r#"{"name":"Type","type":"string","jsonPath":".spec.resourceType"}"#,
     printcolumn = r#"{"name":"Broker","type":"string","jsonPath":".spec.broker.type"}"#,
     printcolumn = r#"{"name":"Interval","type":"string","jsonPath":".spec.pollInterval"}"#,

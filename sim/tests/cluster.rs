@@ -52,14 +52,14 @@ fn what_one_step_asks_about_a_watch_is_done_in_its_order() {
     for watched_at_last in [true, false] {
         let mut cluster = Cluster::new(1);
         cluster.start(move || Box::new(Asking { watched_at_last }) as Box<dyn Machine>, true);
-        cluster.settle(1000).expect("comes to rest");
+        cluster.settle(1000).expect("becomes idle");
         let object = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}"#;
         let request = http::Request::post("/api/v1/namespaces/default/configmaps")
             .header("content-type", "application/json")
             .body(Bytes::from(object))
             .expect("a request");
         assert_eq!(cluster.request(&request).status(), 201);
-        cluster.settle(1000).expect("comes to rest");
+        cluster.settle(1000).expect("becomes idle");
         let observed = cluster
             .journal
             .iter()

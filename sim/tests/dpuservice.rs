@@ -9,6 +9,8 @@ mod every_failure;
 mod failures;
 #[path = "dpuservice/flows.rs"]
 mod flows;
+#[path = "dpuservice/interference.rs"]
+mod interference;
 mod recorded;
 #[path = "dpuservice/recovery.rs"]
 mod recovery;
@@ -19,6 +21,8 @@ mod replay;
 mod scale;
 #[path = "dpuservice/servers.rs"]
 mod servers;
+#[path = "dpuservice/syncs.rs"]
+mod syncs;
 #[path = "dpuservice/tolerance.rs"]
 mod tolerance;
 mod user;

@@ -9,6 +9,8 @@ mod bench;
 mod definitions;
 #[path = "external/deletions.rs"]
 mod deletions;
+#[path = "external/deployed.rs"]
+mod deployed;
 #[path = "external/dpu_clusters.rs"]
 mod dpu_clusters;
 #[path = "external/flows.rs"]
@@ -21,6 +23,8 @@ mod hypershift;
 mod manifests;
 #[path = "external/metallb.rs"]
 mod metallb;
+#[path = "external/outages.rs"]
+mod outages;
 #[path = "external/storm.rs"]
 mod planned_faults;
 #[path = "external/table.rs"]

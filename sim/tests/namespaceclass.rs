@@ -9,6 +9,7 @@ mod namespaceclass {
     pub(crate) mod bench;
     mod failures;
     mod flows;
+    mod other_writers;
     mod ownership;
     mod quiet;
     mod races;

@@ -4,7 +4,7 @@
 //! manages the largest number of bridges and DPUClusters that the specification expects. Two bridges name each DPUCluster: the
 //! older one gets it, the other one waits.
 
-#![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its measurements")]
 
 use std::time::{Duration, Instant};
 

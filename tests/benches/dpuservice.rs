@@ -4,7 +4,7 @@
 //! number of services and clusters: 50 of each, which makes 2,500 Applications. No Argo CD deploys them. The duration of a
 //! change is compared with a plain client that sends the same writes, as many at a time, in the same run.
 
-#![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its measurements")]
 
 use std::time::{Duration, Instant};
 
@@ -175,7 +175,7 @@ async fn rotate(user: &User, controller: &Watched) -> anyhow::Result<()> {
         let patch = json!({ "data": access.secret_data() });
         let began = Instant::now();
         user.merge("Secret", DPF, &format!("{cluster}-admin-kubeconfig"), &patch).await?;
-        until("Argo CD is told", async || Ok(config().await? != former)).await?;
+        until("Argo CD has the change", async || Ok(config().await? != former)).await?;
         took.push(began.elapsed());
     }
     let after = controller.requests();
@@ -183,7 +183,7 @@ async fn rotate(user: &User, controller: &Watched) -> anyhow::Result<()> {
     println!(
         "{ROUNDS} kubeconfigs rotated, one after the other: {requests} requests, {writes} of them writes"
     );
-    println!("  from the change until Argo CD is told: median {:.1?}", median(took)?);
+    println!("  from the change until Argo CD has it: median {:.1?}", median(took)?);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 //! `cargo bench -p lockstep-tests --bench namespaceclass -- [NAMESPACES]` (default: 1,000) starts the real control plane. It
 //! runs the operator as a process of its own, as in a cluster, built with the same profile.
 
-#![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its measurements")]
 
 #[path = "namespaceclass/raw.rs"]
 mod raw;

@@ -5,7 +5,7 @@
 //! cluster, built with the same profile. The baseline is a bare publisher with the same library and the same messages, in its
 //! faster mode: message by message or in batches.
 
-#![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its measurements")]
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};

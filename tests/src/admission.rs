@@ -122,7 +122,7 @@ impl Court {
     pub async fn judge_change(&self, method: &str, kind: &str, body: &Value) -> anyhow::Result<String> {
         let name = self.name();
         let below = match kind {
-            APPLY => format!("/{name}?dryRun=All&fieldManager=somebody&force=true"),
+            APPLY => format!("/{name}?dryRun=All&fieldManager=other&force=true"),
             _ => format!("/{name}?dryRun=All"),
         };
         let answer = self.ask(method, &below, kind, body).await?;

@@ -46,7 +46,7 @@ pub const NODE_ADDRESS: &str = "198.51.100.7";
 #[derive(Debug)]
 pub struct Surroundings {
     registry: Raw,
-    _worlds: Trigger,
+    _external: Trigger,
 }
 
 impl Surroundings {
@@ -71,7 +71,7 @@ impl Surroundings {
         let operator = ("Deployment", hypershift::NAMESPACE, hypershift::OPERATOR);
         let runs = |operator: &Value| operator["status"]["availableReplicas"] == 1;
         user.until("HyperShift runs", operator, runs).await?;
-        Ok(Self { registry: registry::registry(Guard::Basic).await, _worlds: trigger })
+        Ok(Self { registry: registry::registry(Guard::Basic).await, _external: trigger })
     }
 
     /// Returns the repository with the release images, which have the tags `4.19.3` and `4.20.1`.

@@ -61,7 +61,7 @@ metrics:
   env: [{{name: LOCKSTEP_LOG_LEVEL, value: debug}}]
   volumes: [{{name: recordings, emptyDir: {{sizeLimit: 300Mi}}}}]
   volumeMounts: [{{name: recordings, mountPath: /recordings}}]
-  serviceAccount: {{name: somebody, annotations: {{a: b}}}}
+  serviceAccount: {{name: custom, annotations: {{a: b}}}}
   podAnnotations: {{a: b}}
   podLabels: {{a: b}}
   nodeSelector: {{kubernetes.io/os: linux}}

@@ -191,7 +191,7 @@ impl Run {
             match (self.trace.facts(rules::leader), self.undesired()) {
                 (Some(_), None) if rested => return Ok(now),
                 _ if !overdue => {}
-                (None, _) => return Err(format!("nobody leads at {now:?}")),
+                (None, _) => return Err(format!("no process leads at {now:?}")),
                 (_, Some(wrong)) => return Err(format!("not as desired at {now:?}: {wrong}")),
                 (_, None) => return Err(format!("still writing at {now:?}")),
             }

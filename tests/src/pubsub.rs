@@ -95,6 +95,6 @@ impl PubSub {
 
 async fn line(printed: &mut Lines<BufReader<ChildStdout>>) -> anyhow::Result<Line> {
     let line = tokio::time::timeout(PATIENCE, printed.next_line()).await.context("nothing came")??;
-    let line = line.context("the service has ended; why stands in the output above")?;
+    let line = line.context("the service has ended; the output above has the cause")?;
     serde_json::from_str(&line).with_context(|| line)
 }

@@ -126,7 +126,7 @@ pub fn content(path: &str) -> Option<(&'static str, Value)> {
     let (kind, name) = path.split_once('/')?;
     let index = json!({ "schemaVersion": 2, "manifests": [{ "digest": MANIFEST }, { "digest": CONFIG }] });
     let manifest = json!({ "schemaVersion": 2, "config": { "digest": CONFIG }, "layers": [] });
-    let labels = json!({ "io.openshift.release": "4.19.3", "vendor": "somebody" });
+    let labels = json!({ "io.openshift.release": "4.19.3", "vendor": "other" });
     match (kind, name) {
         ("manifests", "4.19.3" | "4.20.1" | "latest" | INDEX) => Some((INDEX, index)),
         ("manifests", "single" | MANIFEST) => Some((MANIFEST, manifest)),

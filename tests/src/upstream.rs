@@ -17,8 +17,9 @@ pub fn definitions(systems: &[System]) -> anyhow::Result<Vec<Value>> {
     let ours = external::definitions(systems);
     let Some(folder) = std::env::var_os(UPSTREAM) else {
         // Not the macro: its output is captured for tests that pass.
-        let prefix = "SKIPPED: upstream's definitions, of which";
-        let _ = writeln!(std::io::stderr(), "{prefix} {UPSTREAM} names no folder; the worlds' own are used");
+        let prefix = "SKIPPED: comparison with the upstream CRDs:";
+        let _ =
+            writeln!(std::io::stderr(), "{prefix} {UPSTREAM} is not set; the CRDs of the models are used");
         return Ok(ours);
     };
     let file = |definition: &Value| {

@@ -93,7 +93,7 @@ impl User {
         condition: &str,
         state: &str,
     ) -> anyhow::Result<String> {
-        let what = format!("{} {} tells {condition}={state}", place.0, place.2);
+        let what = format!("{} {} has {condition}={state}", place.0, place.2);
         let object = self.until(&what, place, |object| said(object, condition).0 == state).await?;
         Ok(said(&object, condition).1)
     }

@@ -109,7 +109,7 @@ async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyh
     ensure!(foreign == 2, "{foreign} objects for the Prometheus operator");
     let name = "bridge-everything-lockstep-bridge";
     let deployment = named(&objects, "Deployment", name)?;
-    assert_eq!(deployment["spec"]["template"]["spec"]["serviceAccountName"], "somebody");
+    assert_eq!(deployment["spec"]["template"]["spec"]["serviceAccountName"], "custom");
     named(&objects, "PodDisruptionBudget", name)?;
     let rule = named(&objects, "PrometheusRule", "bridge-everything-lockstep")?;
     let groups = rule["spec"]["groups"].as_array().context("no groups")?;

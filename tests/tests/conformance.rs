@@ -88,15 +88,12 @@ async fn lifecycles_agree(
 }
 
 /// Checks that there are no differences, and that all requests were compared, unless one scenario was picked.
-#[expect(clippy::print_stdout, reason = "the figures belong to what the test tells")]
+#[expect(clippy::print_stdout, reason = "the figures belong to the output of the test")]
 fn settle(report: &Report, requests: usize) {
     println!("{} requests compared, {} disagreements", report.compared, report.disagreements.len());
     assert!(report.disagreements.is_empty(), "{}", report.disagreements.join("\n\n"));
     if std::env::var_os("SCENARIO").is_none() {
-        assert_eq!(
-            report.compared, requests,
-            "the number of requests stands in this file and in docs/limits.md"
-        );
+        assert_eq!(report.compared, requests, "the number of requests is in this file and in docs/limits.md");
     }
 }
 
@@ -116,7 +113,7 @@ fn generated_sequences_about_widgets_agree() -> anyhow::Result<()> {
 }
 
 /// Compares sequences, the same in every run, each in a namespace of its own. A failing sequence is shrunk.
-#[expect(clippy::print_stdout, reason = "the figures belong to what the test tells")]
+#[expect(clippy::print_stdout, reason = "the figures belong to the output of the test")]
 fn sequences_agree(name: &str, kind: Kind) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
     let mut arms = (ModelArm::default(), runtime.block_on(RealArm::new(ControlPlane::shared()))?);

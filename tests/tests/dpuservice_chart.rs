@@ -100,7 +100,7 @@ async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyh
     ensure!(foreign == 2, "{foreign} objects for the Prometheus operator");
     let name = "dpf-argo-cd-system-lockstep-dpuservice";
     let pod = &named(&objects, "Deployment", name)?["spec"]["template"]["spec"];
-    assert_eq!(pod["serviceAccountName"], "somebody");
+    assert_eq!(pod["serviceAccountName"], "custom");
     let arguments = pod["containers"][0]["args"].as_array().context("no args")?;
     for argument in ["--controllers=dpuservice", "--leader-elect", &format!("--lease-name={name}")] {
         assert!(arguments.contains(&json!(argument)), "{argument}: {arguments:?}");

@@ -123,7 +123,7 @@ async fn test_switch_namespace_class(world: World) -> anyhow::Result<()> {
     let shared = world.config_maps("switch").get("shared").await?;
     world.label("switch", Some("switch-bar")).await?;
     let after = world.ready("switch", "switch-bar").await?;
-    assert_eq!(before.uid(), after.uid(), "the binding is updated, not made anew");
+    assert_eq!(before.uid(), after.uid(), "the binding is updated, not created again");
     assert_eq!(listed(&after), ["v1 ConfigMap shared", "v1 ServiceAccount bar"]);
     world.gone(&world.config_maps("switch"), "foo").await?;
     let kept = world.config_maps("switch").get("shared").await?;

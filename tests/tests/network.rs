@@ -221,7 +221,7 @@ fn another_process_gives_the_same_trace() -> anyhow::Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--exact", "replay", "--nocapture"]).env(VARIABLE, SEED.to_string());
     let output = String::from_utf8(command.output()?.stdout)?;
-    let there = output.lines().find_map(|line| line.strip_prefix(HASH)).context("no hash was told")?;
+    let there = output.lines().find_map(|line| line.strip_prefix(HASH)).context("no hash was printed")?;
     ensure!(there == here, "{there} there, {here} here");
     Ok(())
 }

@@ -173,7 +173,7 @@ fn hides(text: &str, secrets: &[&str]) {
         for form in
             [*secret, base64.as_str().unwrap_or_default(), json!(secret).to_string().trim_matches('"')]
         {
-            assert!(!text.contains(form), "{form:?} stands in the recording");
+            assert!(!text.contains(form), "{form:?} is in the recording");
         }
     }
 }

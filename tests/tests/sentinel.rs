@@ -49,7 +49,7 @@ async fn a_crash_of_the_broker_loses_no_event() -> anyhow::Result<()> {
     world.config.create(&world.spec(&broker.url())).await?;
     let sentinel = world.frozen_midway(&broker, world.command()?).await?;
     block_in_place(|| broker.kill())?;
-    eventually("the loss is told", async || {
+    eventually("the loss is reported", async || {
         let status = world.config.status().await?;
         let is_lost = status.conditions.iter().any(|c| c.type_ == "BrokerConnected" && c.status == "False");
         ensure!(is_lost, "{status:?}");

@@ -278,7 +278,7 @@ async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyh
     }
     let wanted = monitor["spec"]["selector"]["matchLabels"].as_object().context("no selector")?;
     assert!(wanted.iter().all(|(label, value)| service["metadata"]["labels"][label] == *value));
-    assert_eq!(monitor["spec"]["podTargetLabels"], json!(["app"]), "LockstepWithoutLeader goes by it");
+    assert_eq!(monitor["spec"]["podTargetLabels"], json!(["app"]), "LockstepWithoutLeader uses it");
     assert!(objects.iter().any(is_foreign));
     let dashboard = only(&objects, "ConfigMap")?["data"]["sentinel.json"].as_str().context("no dashboard")?;
     let dashboard: Value = serde_json::from_str(dashboard)?;
@@ -331,7 +331,7 @@ async fn a_sentinel_works_with_the_permissions_of_the_chart() -> anyhow::Result<
     assert_eq!(valid.observed_generation, Some(2));
     config.delete().await?;
     eventually("it stops", async || {
-        sentinel.logged("nothing is polled or published until it is created again").context("not told")?;
+        sentinel.logged("nothing is polled or published until it is created again").context("not logged")?;
         Ok(())
     })
     .await?;

@@ -63,7 +63,7 @@ async fn outlives(
     })
     .await?;
     a_cycle_passes(&sentinel).await?;
-    eventually("the last cycle is told", async || {
+    eventually("the last cycle is reported", async || {
         let cycle = world.config.status().await?.last_cycle.context("no cycle")?;
         // A malformed item is reported. The content of a missing page is unknown.
         let malformed = u64::from(spoilt.len() == 1);

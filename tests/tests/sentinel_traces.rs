@@ -240,7 +240,7 @@ async fn a_collector_that_is_silent_or_away_changes_nothing_for_events() -> anyh
         world.config.until_condition("Publishing", "True", "AllConfirmed").await?;
         assert_eq!(sentinel.metric(PUBLISHED, "").await?, CLUSTERS as u64);
         let count = |words: &str| sentinel.log().lines().filter(|line| line.contains(words)).count();
-        eventually("the loss is told", async || {
+        eventually("the loss is reported", async || {
             let lines = (count("spans are lost until the collector at "), count("due to queue full"));
             ensure!(lines == (1, 1), "{lines:?}");
             Ok(())
@@ -270,7 +270,7 @@ async fn a_recovered_collector_is_logged_with_the_lost_spans() -> anyhow::Result
     let message = line["message"].as_str().context("a message")?;
     assert!(message.contains("503") && message.contains(&collector.url()), "{message}");
     collector.refuse(false);
-    logged(" takes spans again; ").await?;
+    logged(" accepts spans again; ").await?;
     assert!(!collector.spans().is_empty());
     Ok(())
 }

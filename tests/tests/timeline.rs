@@ -82,7 +82,7 @@ fn hover(browser: &mut Browser, item: usize) -> anyhow::Result<()> {
 #[test]
 fn the_page_shows_a_run_and_its_violation() -> anyhow::Result<()> {
     let timeline = stormy(30);
-    ensure!(timeline.items.len() >= 5000, "{} items are too few to tell", timeline.items.len());
+    ensure!(timeline.items.len() >= 5000, "{} items are too few for a comparison", timeline.items.len());
     let Some(mut browser) = open(&timeline)? else { return Ok(()) };
     assert_eq!(number(&mut browser, ITEMS)?, timeline.items.len());
     assert_eq!(number(&mut browser, "document.querySelectorAll('label.lane').length")?, timeline.lanes.len());

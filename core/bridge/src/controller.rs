@@ -111,9 +111,9 @@ impl Controller {
             Source::DpuClusters => {
                 let index = Index::DpuCluster(name.clone());
                 let bridges: Vec<Name> = self.store.bridges.keys_by(&index).cloned().collect();
-                let found = bridges.len();
-                let message = format!("Field index lookup for DPUCluster {name}: {found} DPFHCPBridges");
-                self.outbox.notes.push(Note::Log { debug: true, message });
+                let message = format!("Field index lookup for DPUCluster: {} DPFHCPBridges", bridges.len());
+                let objects = vec![name.object(&source.kind())];
+                self.outbox.notes.push(Note::Log { debug: true, message, objects });
                 self.wake_by(&index);
                 for bridge in bridges {
                     self.wake_waiting_for(&bridge);

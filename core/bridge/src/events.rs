@@ -81,7 +81,7 @@ pub fn log_phase(outbox: &mut Outbox<Name>, key: &Name, bridge: &Bridge) {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let (phase, message) = (text(&bridge.status.phase), text(&bridge.status.message));
     let message = format!("DPFHCPBridge {key} is {phase}: {message}");
-    outbox.notes.push(Note::Log { debug: false, message });
+    outbox.notes.push(Note::info(message));
 }
 
 fn record_condition(outbox: &mut Outbox<Name>, key: &Name, bridge: &Bridge, changed: &Condition, now: Now) {

@@ -98,7 +98,7 @@ pub fn unreadable<T>(
     now: Now,
 ) -> (DPFHCPBridgeStatus, Vec<Condition>) {
     let mut status = bridge.status.clone();
-    let message = format!("the spec can't be read ({problem}); write it anew as the definition demands");
+    let message = format!("the spec does not match the CRD ({problem}); correct the spec");
     let findings = [
         dpucluster::validate(bridge, lookup),
         prerequisites::finding(&[Unmet::user_action(message.clone())], None),

@@ -89,7 +89,7 @@ fn blind(store: &Store) -> Option<Finding> {
 /// Returns the finding that the spec does not match its CRD: it is older than the CRD.
 fn unreadable(service: &Service) -> Option<Finding> {
     let problem = service.spec.as_ref().err()?;
-    let message = format!("the spec can't be read ({problem}); write it anew as the definition demands");
+    let message = format!("the spec does not match the CRD ({problem}); correct the spec");
     Some(Finding {
         condition: condition::READY,
         status: Status::False,

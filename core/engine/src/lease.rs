@@ -260,7 +260,7 @@ impl Election {
         if self.behind != holder {
             holder.clone_into(&mut self.behind);
             let message = format!("standing by: {} is held by {holder:?}", self.name_of_lease());
-            step.notes.push(Note::Log { debug: false, message });
+            step.notes.push(Note::info(message));
         }
     }
 

@@ -130,8 +130,11 @@ pub enum Note {
     },
     /// A failure that a specification requires to be logged at the level ERROR.
     Error {
-        /// What failed, on which object, and why.
+        /// What failed, and why.
         message: String,
+        /// The object that it is about, and others that it refers to: fields of the line in the log.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        objects: Vec<ObjectRef>,
     },
     /// A message for the log.
     Log {
@@ -139,11 +142,35 @@ pub enum Note {
         debug: bool,
         /// The message.
         message: String,
+        /// The object that it is about, and others that it refers to: fields of the line in the log.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        objects: Vec<ObjectRef>,
+    },
+    /// A broker has confirmed an event.
+    Published {
+        /// The id of the event.
+        event: String,
+        /// The type of the resource that it is about.
+        resource_type: String,
+        /// The id of the resource.
+        resource: String,
     },
     /// A metric of the controller's own.
     Measured(Measure),
     /// A span of a trace has ended.
     Traced(Span),
+}
+
+impl Note {
+    /// Returns a message for the log that is about no object.
+    pub fn info(message: String) -> Self {
+        Self::Log { debug: false, message, objects: Vec::new() }
+    }
+
+    /// Returns a message that is needed only to understand the reasons of decisions, and is about no object.
+    pub fn debug(message: String) -> Self {
+        Self::Log { debug: true, message, objects: Vec::new() }
+    }
 }
 
 /// A change of a metric.
@@ -279,5 +306,49 @@ pub trait Machine {
     /// work.
     fn patience(&self) -> Option<Duration> {
         None
+    }
+}
+
+/// A machine that changes the input or the output of another one. Everything else is as in the inner machine.
+pub trait Wrapper {
+    /// Returns the inner machine.
+    fn inner(&self) -> &dyn Machine;
+
+    /// Processes one event, like [`Machine::step`].
+    fn step(&mut self, event: Event, now: Now) -> Step;
+
+    /// Returns the latest time of the next timer event, like [`Machine::deadline`].
+    fn deadline(&self) -> Option<Deadline> {
+        self.inner().deadline()
+    }
+}
+
+impl<W: Wrapper> Machine for W {
+    fn name(&self) -> &'static str {
+        self.inner().name()
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Step {
+        Wrapper::step(self, event, now)
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        Wrapper::deadline(self)
+    }
+
+    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
+        self.inner().queue_depths()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.inner().is_synced()
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        self.inner().metrics()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.inner().patience()
     }
 }

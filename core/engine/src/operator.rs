@@ -35,10 +35,18 @@ pub struct Config {
     pub seed: u64,
 }
 
+/// The default of [`Config::concurrency`], except for controllers with one of their own.
+pub const CONCURRENCY: u16 = 16;
+
 impl Default for Config {
-    /// Sixteen keys at a time, each reconciled again after ten minutes.
+    /// [`CONCURRENCY`] keys at a time, each reconciled again after ten minutes.
     fn default() -> Self {
-        Self { concurrency: 16, resync: Duration::from_mins(10), instance: String::new(), seed: 0 }
+        Self {
+            concurrency: CONCURRENCY.into(),
+            resync: Duration::from_mins(10),
+            instance: String::new(),
+            seed: 0,
+        }
     }
 }
 

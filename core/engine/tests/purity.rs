@@ -41,7 +41,7 @@ fn dependencies() -> BTreeSet<String> {
         .args(["--format", "{p}"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
-        .expect("cargo tells the dependencies");
+        .expect("cargo prints the dependencies");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("names are text");
     text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()

@@ -82,8 +82,8 @@ impl ConditionCause {
     /// Another client keeps changing a resource that was applied.
     pub fn contested(what: &str) -> Self {
         let message = format!(
-            "{what}: somebody keeps changing or removing it; stop them, or take out of the class what they change \
-             (metadata.managedFields names the writers)"
+            "{what}: another client keeps changing or removing it; stop that client, or remove the fields \
+             that it changes from the class (metadata.managedFields names the writers)"
         );
         Self { reason: reason::CONTESTED, message, retry: false }
     }
@@ -91,7 +91,7 @@ impl ConditionCause {
     /// A resource that left the class stays, because the class has mistakes.
     pub fn kept(what: &str) -> Self {
         let message =
-            format!("{what} is no longer in the class, but stays until the mistakes in that are mended");
+            format!("{what} is no longer in the class, but is kept until the errors in the class are fixed");
         Self { reason: reason::INVALID_RESOURCES, message, retry: false }
     }
 

@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(
             drift_backoff.wait(&entry("a"), at(541)),
             Some(Duration::from_secs(255)),
-            "nor begins it anew"
+            "nor restarts it"
         );
         let contested: Vec<&str> = drift_backoff.contested(at(541)).map(|(entry, _)| &*entry.name).collect();
         assert_eq!(contested, ["a"]);

@@ -91,7 +91,7 @@ fn owner_title(object: &Value) -> String {
     let owners = object["metadata"]["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
     let owner = owners.iter().find(|owner| owner["controller"] == true).or(owners.first());
     owner.map_or_else(
-        || "nobody".to_owned(),
+        || "no owner".to_owned(),
         |owner| {
             let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
             format!("{} {}", text("kind"), text("name"))

@@ -219,7 +219,7 @@ fn judge(
     let entry = ClassResource { keeps_adopted, ..entry(class, index, resource, found, name) };
     if let Some(earlier) = first.get(&entry.id()) {
         return Err(problem(format!(
-            "{kind} {name} stands at spec.resources[{earlier}] already; remove one of the two"
+            "{kind} {name} is a duplicate of spec.resources[{earlier}]; remove one of them"
         )));
     }
     Ok(entry)

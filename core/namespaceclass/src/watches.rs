@@ -26,7 +26,7 @@ impl Control for Controller {
     const RECONCILERS: &'static [&'static str] = &["class", "namespace", "binding"];
     const METRICS: &'static [Metric] = &[Metric {
         name: names::UNRESOLVED_METRIC,
-        help: "Namespaces whose label names a NamespaceClass that does not exist.",
+        help: "Namespaces with a label that names a NamespaceClass that does not exist.",
         labels: &[],
         kind: MetricKind::Gauge,
     }];

@@ -5,6 +5,7 @@
 
 use jiff::Timestamp;
 use lockstep_engine::broker::CloudEvent;
+use lockstep_engine::machine::Note;
 use lockstep_engine::random::Random;
 use lockstep_engine::time::Wall;
 use lockstep_engine::trace;
@@ -82,6 +83,16 @@ pub fn reconcile(
         time: millis(now.timestamp()),
         traceparent,
         data: Value::Object(data),
+    }
+}
+
+/// Returns the log line of a confirmed event ("Message Publisher": "Log event publishing success/failure").
+pub fn published(event: &CloudEvent) -> Note {
+    let text = |field: &str| event.data[field].as_str().unwrap_or_default().to_owned();
+    Note::Published {
+        event: event.id.clone(),
+        resource_type: text("resourceType"),
+        resource: text("resourceId"),
     }
 }
 

@@ -135,7 +135,7 @@ impl Sentinel {
         );
         // Cycles without any work happen every few seconds.
         let is_quiet = tally.published == 0 && tally.failed == 0 && tally.malformed == 0;
-        step.notes.push(Note::Log { debug: is_quiet, message });
+        step.notes.push(if is_quiet { Note::debug(message) } else { Note::info(message) });
         self.conditions.cycle_ended(tally);
     }
 }

@@ -67,7 +67,7 @@ impl Sentinel {
         let Some(mut cycle) = self.cycle.take() else { return };
         step.notes.extend(cycle.take_span(now.monotonic, None));
         let message = format!("cycle {} was left, because the configuration {why}", cycle.number);
-        step.notes.push(Note::Log { debug: false, message });
+        step.notes.push(Note::info(message));
     }
 
     fn config_failed(&mut self, problem: String, now: Now, step: &mut Step) {
@@ -157,7 +157,7 @@ impl Sentinel {
             step.notes.push(loaded.shard.count(RELOADS, 1));
         }
         let message = format!("{} is in force, generation {generation}", self.object());
-        step.notes.push(Note::Log { debug: false, message });
+        step.notes.push(Note::info(message));
         if !is_same_target {
             self.broker = match &loaded.config.target {
                 Target::Known(broker) => Some(Arc::new(broker.clone())),

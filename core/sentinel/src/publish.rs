@@ -142,12 +142,14 @@ impl Sentinel {
         let mut results = results.into_iter();
         for sent in &*batch.events {
             let silence = || Err(Failure::new(Class::Unknown, "no answer for this event"));
-            if let Err(failure) = results.next().unwrap_or_else(silence) {
-                left.push(event::again(sent, &mut self.random));
-                // A broken connection is the most useful reason.
-                if why.as_ref().is_none_or(|why| why.class != Class::Unknown) {
-                    why = Some(failure);
-                }
+            let Err(failure) = results.next().unwrap_or_else(silence) else {
+                step.notes.push(event::published(sent));
+                continue;
+            };
+            left.push(event::again(sent, &mut self.random));
+            // A broken connection is the most useful reason.
+            if why.as_ref().is_none_or(|why| why.class != Class::Unknown) {
+                why = Some(failure);
             }
         }
         let confirmed = batch.events.len() - left.len();

@@ -17,6 +17,8 @@ use super::*;
 
 #[path = "tests/late.rs"]
 mod late;
+#[path = "tests/log.rs"]
+mod log;
 #[path = "tests/troubles.rs"]
 mod troubles;
 
@@ -30,6 +32,7 @@ struct Bench {
     /// The answers of the API, the broker and Kubernetes.
     answer: Box<dyn FnMut(&Action) -> Outcome>,
     log: String,
+    published: Vec<Note>,
     spans: Vec<Span>,
 }
 
@@ -47,6 +50,7 @@ impl Bench {
             elapsed: Duration::ZERO,
             answer: Box::new(answer),
             log: String::new(),
+            published: Vec::new(),
             spans: Vec::new(),
         };
         bench.happens(Event::Started);
@@ -82,9 +86,13 @@ impl Bench {
             Note::ConditionChanged { condition, status, reason, message, .. } => {
                 format!("{condition}={status} {reason}: {message}")
             }
-            Note::Error { message } => format!("error: {message}"),
+            Note::Error { message, .. } => format!("error: {message}"),
             Note::Warning { message } => format!("warning: {message}"),
             Note::Log { message, .. } => message.clone(),
+            Note::Published { .. } => {
+                self.published.push(note.clone());
+                return;
+            }
             Note::Measured(measure) if matches!(measure.by, Amount::Add(0) | Amount::Forget) => return,
             Note::Measured(measure) => {
                 format!("{}{{{}}} {:?}", measure.metric, measure.labels.join(","), measure.by)

@@ -137,12 +137,12 @@ impl Sentinel {
         // The API may ask for a long pause.
         let is_put_off = failure.class == Class::Throttled || failure.retry_after.is_some();
         if matches!(setback, Setback::Again | Setback::Smaller) && !is_put_off {
-            step.notes.push(Note::Log { debug: true, message });
+            step.notes.push(Note::debug(message));
             return;
         }
         // A poll fails once, however many of its pages do (the specification's "Total API errors by operation").
         if std::mem::replace(&mut cycle.has_failed, true) {
-            step.notes.push(Note::Log { debug: true, message: message.clone() });
+            step.notes.push(Note::debug(message.clone()));
         } else {
             step.notes.push(cycle.loaded.shard.count_of(metrics::API_ERRORS, operation::FETCH_RESOURCES, 1));
             step.notes.push(Note::Warning { message: message.clone() });
@@ -170,7 +170,7 @@ impl Sentinel {
             cycle.tally.resources += 1;
             let decision = decision::evaluate(&resource, &config.backoffs, now.wall);
             if self.settings.logs_decisions {
-                step.notes.push(Note::Log { debug: true, message: decision_text(&resource, decision) });
+                step.notes.push(Note::debug(decision_text(&resource, decision)));
             }
             match decision {
                 Decision::Publish => {

@@ -26,7 +26,7 @@ mod signal;
 #[cfg(feature = "embedded")]
 mod sim;
 
-/// Kubernetes controllers whose whole behaviour can be simulated.
+/// Kubernetes controllers with simulated fault injection.
 #[derive(Debug, Parser)]
 #[command(name = "lockstep", version, after_help = EXAMPLES, max_term_width = 100)]
 struct Cli {
@@ -38,12 +38,12 @@ const EXAMPLES: &str = "\
 Examples:
   lockstep dev                                      Try it on an API server of its own
   lockstep crds --controllers bridge | kubectl apply --server-side -f -
-                                                    Install the resource definitions of one of them
+                                                    Install the CRDs of one of them
   lockstep run                                      Run all controllers against the current cluster
   lockstep run --controllers bridge --record run.jsonl
-                                                    Run one of them, and write down its every step
+                                                    Run one of them, and record every step
   lockstep sentinel --config clusters               Run the HyperFleet Sentinel of a SentinelConfig
-  lockstep replay run.jsonl                         Take the steps again and compare
+  lockstep replay run.jsonl                         Replay a recording and compare
   lockstep sim                                      Search for failures by simulation
 
 `lockstep <command> --help` explains each command.";

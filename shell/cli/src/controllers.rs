@@ -9,7 +9,7 @@ use lockstep_crds::CrdSet;
 use lockstep_dpuservice as dpuservice;
 use lockstep_engine::action::{Action, Class, Failure, Success};
 use lockstep_engine::object::Kind;
-use lockstep_engine::operator::Config;
+use lockstep_engine::operator::{CONCURRENCY, Config};
 use lockstep_engine::recording::{Origin, Recordable};
 use lockstep_namespaceclass as namespaceclass;
 use lockstep_runtime::execute::{Executor, TIMEOUT};
@@ -138,7 +138,7 @@ pub fn machine(name: &str, config: &Config) -> Option<Box<dyn Recordable + Send>
 
 /// Returns the default concurrency of the controller with that name.
 pub fn concurrency(name: &str) -> u16 {
-    if name == lockstep_crds::bridge::CONTROLLER { bridge::CONCURRENCY } else { 16 }
+    if name == lockstep_crds::bridge::CONTROLLER { bridge::CONCURRENCY } else { CONCURRENCY }
 }
 
 /// The reason why a recorded controller can't be created.
@@ -188,6 +188,8 @@ pub fn revive(name: &str, origin: Origin<'_>) -> Result<Box<dyn Recordable + Sen
 mod tests {
     use std::time::Duration;
 
+    use lockstep_engine::yaml;
+
     use super::*;
 
     #[test]
@@ -205,6 +207,19 @@ mod tests {
             }
             let error = revive(set.controller, Origin::Checkpoint(&recorded)).err().unwrap().to_string();
             assert!(error.contains("state") && error.contains(set.controller), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_chart_has_the_same_default_concurrency() {
+        let values: Value = yaml::read(include_str!("../../../deploy/lockstep/values.yaml")).unwrap();
+        for set in select_running(&[]).unwrap() {
+            assert_eq!(
+                values[set.controller]["concurrency"],
+                concurrency(set.controller),
+                "{}",
+                set.controller
+            );
         }
     }
 

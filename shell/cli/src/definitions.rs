@@ -61,8 +61,8 @@ mod tests {
         }
         assert!(
             checked_in() == expected,
-            "the definitions in deploy/lockstep are not what the types say; regenerate them with: \
-             {REGENERATE}=1 cargo test -p lockstep-cli checked_in_definitions"
+            "the CRDs in deploy/lockstep do not match the types; regenerate them with: {REGENERATE}=1 cargo \
+             test -p lockstep-cli checked_in_definitions"
         );
     }
 

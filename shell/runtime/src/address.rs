@@ -25,7 +25,7 @@ pub enum Address {
 
 /// The error for text that is no address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expected HOST:PORT, or :PORT for every interface, or 0 for none")]
+#[error("expected HOST:PORT, or :PORT for every interface, or 0 to disable it")]
 pub struct ParseAddressError;
 
 impl FromStr for Address {

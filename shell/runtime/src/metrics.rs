@@ -49,15 +49,15 @@ impl Metrics {
         let reconciler = &["controller", "reconciler"];
         let metrics = Self {
             queue_depth: IntGaugeVec::new(
-                Opts::new("lockstep_queue_depth", "Keys that wait in a reconciler's queue."),
+                Opts::new("lockstep_queue_depth", "Items in the work queue of a reconciler."),
                 reconciler,
             )?,
             reconcile_total: IntCounterVec::new(
-                Opts::new("lockstep_reconcile_total", "Reconciles that ended, by result."),
+                Opts::new("lockstep_reconcile_total", "Finished reconciles, by result."),
                 &["controller", "reconciler", "result"],
             )?,
             reconcile_duration: HistogramVec::new(
-                HistogramOpts::new("lockstep_reconcile_duration_seconds", "How long reconciles took.")
+                HistogramOpts::new("lockstep_reconcile_duration_seconds", "Reconcile duration.")
                     .buckets(prometheus::exponential_buckets(0.001, 2.5, 12)?),
                 reconciler,
             )?,
@@ -66,21 +66,24 @@ impl Metrics {
                 reconciler,
             )?,
             actions: IntCounterVec::new(
-                Opts::new("lockstep_actions_total", "Actions that ended, by kind of object and outcome."),
+                Opts::new("lockstep_actions_total", "Finished requests, by kind of object and outcome."),
                 &["controller", "action", "kind", "outcome"],
             )?,
             action_duration: HistogramVec::new(
-                HistogramOpts::new("lockstep_action_duration_seconds", "How long actions took.")
+                HistogramOpts::new("lockstep_action_duration_seconds", "Request duration.")
                     .buckets(prometheus::exponential_buckets(0.001, 2.5, 12)?),
                 &["controller", "action"],
             )?,
             watch_errors: IntCounterVec::new(
-                Opts::new("lockstep_watch_errors_total", "Failures of watches, by class."),
+                Opts::new("lockstep_watch_errors_total", "Watch failures, by class."),
                 &["controller", "kind", "class"],
             )?,
-            leader: IntGauge::new("lockstep_leader", "Whether this process leads (1) or stands by (0).")?,
+            leader: IntGauge::new(
+                "lockstep_leader",
+                "Whether this process is the leader (1) or on standby (0).",
+            )?,
             build_info: IntGaugeVec::new(
-                Opts::new("lockstep_build_info", "The version that runs; always 1."),
+                Opts::new("lockstep_build_info", "The running version; always 1."),
                 &["version"],
             )?,
             declared: BTreeMap::new(),

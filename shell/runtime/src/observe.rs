@@ -69,10 +69,19 @@ impl Observer {
                 self.metrics.set_leader(*leading);
                 info!(controller, leading, "leadership {}", if *leading { "acquired" } else { "given up" });
             }
-            Note::Error { message } => error!(controller, "{message}"),
+            Note::Error { message, objects } => {
+                let Fields { kind, namespace, name, related_kind, related_namespace, related_name } =
+                    fields(objects);
+                error!(
+                    controller,
+                    kind, namespace, name, related_kind, related_namespace, related_name, "{message}"
+                );
+            }
             Note::Warning { message } => warn!(controller, "{message}"),
-            Note::Log { debug: true, message } => debug!(controller, "{message}"),
-            Note::Log { debug: false, message } => info!(controller, "{message}"),
+            Note::Log { debug, message, objects } => log(controller, *debug, message, &fields(objects)),
+            Note::Published { event, resource_type, resource } => {
+                info!(controller, event, resource_type, resource, "event published");
+            }
             Note::Measured(measure) => self.metrics.measured(measure),
             Note::Traced(span) => {
                 if let Some(spans) = &self.spans {
@@ -186,6 +195,41 @@ fn log_reconcile(
     }
 }
 
+fn log(controller: &str, debug: bool, message: &str, fields: &Fields<'_>) {
+    let Fields { kind, namespace, name, related_kind, related_namespace, related_name } = fields;
+    if debug {
+        debug!(controller, kind, namespace, name, related_kind, related_namespace, related_name, "{message}");
+    } else {
+        info!(controller, kind, namespace, name, related_kind, related_namespace, related_name, "{message}");
+    }
+}
+
+/// The fields of the objects that a line is about; those of missing objects are left out of the line.
+#[derive(Default)]
+struct Fields<'a> {
+    kind: Option<&'a str>,
+    namespace: Option<&'a str>,
+    name: Option<&'a str>,
+    related_kind: Option<&'a str>,
+    related_namespace: Option<&'a str>,
+    related_name: Option<&'a str>,
+}
+
+fn fields(objects: &[ObjectRef]) -> Fields<'_> {
+    let mut fields = Fields::default();
+    if let Some(object) = objects.first() {
+        fields.kind = Some(&object.kind.kind);
+        fields.namespace = object.namespace.as_deref();
+        fields.name = Some(&object.name);
+    }
+    if let Some(related) = objects.get(1) {
+        fields.related_kind = Some(&related.kind.kind);
+        fields.related_namespace = related.namespace.as_deref();
+        fields.related_name = Some(&related.name);
+    }
+    fields
+}
+
 fn parts(object: &ObjectRef) -> (&str, &str, &str) {
     (&object.kind.kind, object.namespace.as_deref().unwrap_or_default(), &object.name)
 }
@@ -250,6 +294,37 @@ mod tests {
             });
             assert!(line.starts_with(level) && line.contains("spec.resources[0]"), "{line}");
         }
+    }
+
+    #[test]
+    fn the_objects_of_a_message_are_fields() {
+        let kind = Kind::known("", "v1", "Namespace", "namespaces", false);
+        let related = ObjectRef::namespaced(&Kind::known("", "v1", "Secret", "secrets", true), "ns", "pull");
+        for (objects, expected) in [
+            (vec![], ""),
+            (vec![ObjectRef::cluster(&kind, "a")], r#" kind="Namespace" name="a""#),
+            (
+                vec![class(), related],
+                r#" kind="NamespaceClass" name="web" related_kind="Secret" related_namespace="ns" related_name="pull""#,
+            ),
+        ] {
+            let message = "found".to_owned();
+            let expected = format!(r#"found controller="namespaceclass"{expected}"#);
+            for (level, note) in [
+                (" INFO ", Note::Log { debug: false, message: message.clone(), objects: objects.clone() }),
+                ("ERROR ", Note::Error { message, objects }),
+            ] {
+                assert_eq!(logged(note).trim_end(), format!("{level}{expected}"));
+            }
+        }
+    }
+
+    #[test]
+    fn each_published_event_is_logged_with_its_resource() {
+        let [event, resource_type, resource] = ["evt-1", "clusters", "c-1"].map(str::to_owned);
+        let line = logged(Note::Published { event, resource_type, resource });
+        let expected = r#"event published controller="namespaceclass" event="evt-1" resource_type="clusters" resource="c-1""#;
+        assert_eq!(line.trim(), format!("INFO {expected}"));
     }
 
     #[test]

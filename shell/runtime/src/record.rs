@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError
 use std::time::Duration;
 
 use anyhow::Context as _;
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step};
+use lockstep_engine::machine::{Event, Machine, Step, Wrapper};
 use lockstep_engine::recording::learn::{SecretTracker, TrackerUpdate};
 use lockstep_engine::recording::{FORMAT, Header, Recordable, RecordedStep};
 use lockstep_engine::time::Now;
@@ -120,8 +120,9 @@ impl Tap {
             Ok(()) => true,
             Err(TrySendError::Full(_)) => {
                 warn!(
-                    "recording stopped: {QUEUE} steps wait to be written, the disk or the processor can't keep up; \
-                     the controller goes on, and what was written can be replayed"
+                    "recording stopped: {QUEUE} steps are waiting to be written, because the disk or the \
+                     processor is too slow; the controller continues, and the recording so far can be \
+                     replayed"
                 );
                 false
             }
@@ -131,9 +132,9 @@ impl Tap {
     }
 }
 
-impl Machine for Recorded {
-    fn name(&self) -> &'static str {
-        self.machine.name()
+impl Wrapper for Recorded {
+    fn inner(&self) -> &dyn Machine {
+        &*self.machine
     }
 
     fn step(&mut self, event: Event, now: Now) -> Step {
@@ -146,26 +147,6 @@ impl Machine for Recorded {
             self.tap = None;
         }
         gave
-    }
-
-    fn deadline(&self) -> Option<Deadline> {
-        self.machine.deadline()
-    }
-
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.machine.queue_depths()
-    }
-
-    fn is_synced(&self) -> bool {
-        self.machine.is_synced()
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        self.machine.metrics()
-    }
-
-    fn patience(&self) -> Option<Duration> {
-        self.machine.patience()
     }
 }
 

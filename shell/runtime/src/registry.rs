@@ -79,7 +79,7 @@ async fn find(mut session: Session<'_>, image: &ImageReference) -> Result<FoundI
     let name = image.digest.as_deref().or(image.tag.as_deref()).unwrap_or(LATEST);
     let answer = session.ask(Method::HEAD, &format!("manifests/{name}")).await?;
     let Some(digest) = image.digest.clone().or_else(|| digest_header(&answer)) else {
-        let message = format!("{}: the answer tells no digest", image.registry);
+        let message = format!("{}: the answer contains no digest", image.registry);
         return Err(Failure::new(Class::Invalid, message));
     };
     let release = if image.tag.is_none() { release(&mut session, &digest).await? } else { None };

@@ -4,10 +4,8 @@
 //! clocks), the output (requests, notes, the deadline), or the encoding of a request. Each is a mistake that real controllers
 //! make.
 
-use std::time::Duration;
-
 use lockstep_engine::action::{Action, Outcome, Request};
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step};
+use lockstep_engine::machine::{Deadline, Event, Machine, Step, Wrapper};
 use lockstep_engine::time::Now;
 
 /// A bug that can be planted.
@@ -67,9 +65,9 @@ pub fn plant<F: Flaw + 'static>(machine: Box<dyn Machine>) -> Box<dyn Machine> {
     Box::new(Flawed { machine, flaw: F::default() })
 }
 
-impl<F: Flaw> Machine for Flawed<F> {
-    fn name(&self) -> &'static str {
-        self.machine.name()
+impl<F: Flaw> Wrapper for Flawed<F> {
+    fn inner(&self) -> &dyn Machine {
+        &*self.machine
     }
 
     fn step(&mut self, event: Event, now: Now) -> Step {
@@ -92,21 +90,5 @@ impl<F: Flaw> Machine for Flawed<F> {
 
     fn deadline(&self) -> Option<Deadline> {
         self.flaw.deadline(self.machine.deadline())
-    }
-
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.machine.queue_depths()
-    }
-
-    fn is_synced(&self) -> bool {
-        self.machine.is_synced()
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        self.machine.metrics()
-    }
-
-    fn patience(&self) -> Option<Duration> {
-        self.machine.patience()
     }
 }

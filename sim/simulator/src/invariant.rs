@@ -48,57 +48,57 @@ pub struct Invariant {
 pub const SAFETY: &[Invariant] = &[
     Invariant {
         name: "nothing_foreign_is_touched",
-        sentence: "The controller creates, changes and deletes only what its specification lets it.",
+        sentence: "The controller creates, changes and deletes only objects that its specification permits.",
         holds: nothing_foreign_is_touched,
     },
     Invariant {
         name: "deletes_only_the_object_meant",
-        sentence: "A delete removes the very object that was looked at, never another one of the same name.",
+        sentence: "A delete removes the object that was read, never another object of the same name.",
         holds: deletes_only_the_object_meant,
     },
     Invariant {
         name: "only_the_leader_writes",
-        sentence: "A process that does not lead asks for no write.",
+        sentence: "A process that does not lead requests no write.",
         holds: only_the_leader_writes,
     },
     Invariant {
         name: "only_the_leader_converges",
-        sentence: "A pass that ends in a process that does not lead is abandoned, and counts as nothing else.",
+        sentence: "A pass that ends in a process that does not lead counts as abandoned.",
         holds: only_the_leader_converges,
     },
     Invariant {
         name: "one_reconcile_a_key",
-        sentence: "In one process a key has one pass at a time.",
+        sentence: "A process reconciles a key in one pass at a time.",
         holds: one_reconcile_a_key,
     },
     Invariant {
         name: "backoff_within_its_table",
-        sentence: "A key that failed is tried again within the bounds of the controller's backoff, later only if the server asked for it.",
+        sentence: "A key that failed is retried within the bounds of the controller's backoff, later only if the server requested that.",
         holds: backoff_within_its_table,
     },
     Invariant {
         name: "what_failed_is_tried_again",
-        sentence: "A key that failed is tried again when it said it would be, give or take what is slow or paused.",
+        sentence: "A key that failed is retried at the announced time, apart from delays by slow requests and pauses.",
         holds: what_failed_is_tried_again,
     },
     Invariant {
         name: "write_rate_is_bounded",
-        sentence: "No object is written again and again while nothing else happens.",
+        sentence: "No object is written repeatedly while nothing else changes.",
         holds: write_rate_is_bounded,
     },
     Invariant {
         name: "transition_times_move_with_the_status",
-        sentence: "A condition's lastTransitionTime moves only when its status changes.",
+        sentence: "A condition's lastTransitionTime changes only with its status.",
         holds: transition_times_move_with_the_status,
     },
     Invariant {
         name: "observed_generation_exists",
-        sentence: "No status speaks of a generation that its object has not reached.",
+        sentence: "No status has an observedGeneration that its object has not reached.",
         holds: observed_generation_exists,
     },
     Invariant {
         name: "secrets_stay_secret",
-        sentence: "No value of a Secret stands in a log, an event or a condition.",
+        sentence: "No log, event or condition contains a value of a Secret.",
         holds: secrets_stay_secret,
     },
 ];
@@ -243,7 +243,7 @@ fn write_rate_is_bounded(moment: &Moment<'_>) -> Result<(), String> {
     let stirred = history.stirred.len();
     if writes > WRITES_MAX + WRITES_FOR_EACH_STIR * stirred {
         return Err(format!(
-            "{target} was written {writes} times within a minute in which {stirred} other things happened"
+            "{target} was written {writes} times within a minute with {stirred} other changes"
         ));
     }
     Ok(())
@@ -287,7 +287,7 @@ fn observed_generation_exists(moment: &Moment<'_>) -> Result<(), String> {
     let claims = std::iter::once(&new["status"]).chain(conditions(new));
     for observed in claims.filter_map(|claim| claim["observedGeneration"].as_i64()) {
         if observed > generation {
-            return Err(format!("{object}: its status speaks of generation {observed}, it has {generation}"));
+            return Err(format!("{object}: its status is of generation {observed}, but it has {generation}"));
         }
     }
     Ok(())
@@ -297,14 +297,14 @@ fn secrets_stay_secret(moment: &Moment<'_>) -> Result<(), String> {
     match &moment.entry.what {
         What::Stepped { step, .. } => {
             match step.notes.iter().find(|note| shows_secret(&format!("{note:?}"))) {
-                Some(note) => Err(format!("a note tells the value of a Secret: {note:?}")),
+                Some(note) => Err(format!("a note contains the value of a Secret: {note:?}")),
                 None => Ok(()),
             }
         }
         What::Changed(Change { by: Author::Process(_), object, new: Some(new), .. }) => {
             let reported = if object.kind.kind == "Event" { &**new } else { &new["status"] };
             if shows_secret(&reported.to_string()) {
-                return Err(format!("{object} tells the value of a Secret: {reported}"));
+                return Err(format!("{object} contains the value of a Secret: {reported}"));
             }
             Ok(())
         }
@@ -342,9 +342,9 @@ mod tests {
         for before in ["", "a", "ab", "abc", "abcd"] {
             for after in ["", "a", "ab", "-2"] {
                 let encoded = STANDARD_NO_PAD.encode(format!("{before}{SECRET}{after}"));
-                assert!(shows_secret(&format!("told: {encoded}")), "{before} {after}");
+                assert!(shows_secret(&format!("message: {encoded}")), "{before} {after}");
             }
         }
-        assert!(shows_secret(SECRET) && !shows_secret("told: nothing"));
+        assert!(shows_secret(SECRET) && !shows_secret("message: nothing"));
     }
 }

@@ -200,18 +200,18 @@ impl fmt::Display for What {
                 write!(f, "fails: {class}, retry after {:?}", seconds(*ms))
             }
             Self::AnswerLost => write!(f, "takes effect, answer lost"),
-            Self::SlowRequest { by_ms } => write!(f, "request {:?} under way", seconds(*by_ms)),
-            Self::SlowAnswer { by_ms } => write!(f, "answer {:?} under way", seconds(*by_ms)),
+            Self::SlowRequest { by_ms } => write!(f, "request takes {:?}", seconds(*by_ms)),
+            Self::SlowAnswer { by_ms } => write!(f, "answer takes {:?}", seconds(*by_ms)),
             Self::CrashBefore { restart_ms } => {
-                write!(f, "process dies before it takes effect, begins anew after {:?}", seconds(*restart_ms))
+                write!(f, "process crashes before it takes effect, restarts after {:?}", seconds(*restart_ms))
             }
             Self::CrashAfter { restart_ms } => {
-                write!(f, "process dies after it took effect, begins anew after {:?}", seconds(*restart_ms))
+                write!(f, "process crashes after it took effect, restarts after {:?}", seconds(*restart_ms))
             }
-            Self::WatchLate { by_ms } => write!(f, "watches up to {:?} late", seconds(*by_ms)),
-            Self::WatchTwice => write!(f, "watches tell everything twice"),
-            Self::WatchCut => write!(f, "watches break off and list anew"),
-            Self::TimeTravel { changes } => write!(f, "watches list anew from {changes} changes ago"),
+            Self::WatchLate { by_ms } => write!(f, "watch events up to {:?} late", seconds(*by_ms)),
+            Self::WatchTwice => write!(f, "watch events are delivered twice"),
+            Self::WatchCut => write!(f, "watches break off and list again"),
+            Self::TimeTravel { changes } => write!(f, "watches list the state of {changes} changes ago"),
             Self::Compaction => write!(f, "history compacted"),
             Self::Pause { by_ms } => write!(f, "process paused for {:?}", seconds(*by_ms)),
             Self::ClockJump { by_ms } => {
@@ -220,9 +220,11 @@ impl fmt::Display for What {
             }
             Self::TwoLeaders { for_ms } => write!(f, "two leaders for {:?}", seconds(*for_ms)),
             Self::Handover { gap_ms } => {
-                write!(f, "leadership moves, nobody leads for {:?}", seconds(*gap_ms))
+                write!(f, "leadership moves, no leader for {:?}", seconds(*gap_ms))
             }
-            Self::SlowControlPlane { by_ms } => write!(f, "control plane {:?} behind", seconds(*by_ms)),
+            Self::SlowControlPlane { by_ms } => {
+                write!(f, "controllers of the control plane delayed by {:?}", seconds(*by_ms))
+            }
             Self::Operation { name, .. } => write!(f, "{name}"),
         }
     }

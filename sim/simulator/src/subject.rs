@@ -90,7 +90,7 @@ pub trait SystemUnderTest: Sync {
     }
 
     /// Returns whether the controller writes nothing in the desired state.
-    fn comes_to_rest(&self) -> bool {
+    fn becomes_idle(&self) -> bool {
         true
     }
 }

@@ -106,7 +106,7 @@ impl SystemUnderTest for Sentinel {
         Duration::from_mins(15)
     }
 
-    fn comes_to_rest(&self) -> bool {
+    fn becomes_idle(&self) -> bool {
         false
     }
 }

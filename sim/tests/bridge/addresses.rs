@@ -303,7 +303,7 @@ fn a_pool_for_other_services_does_not_count() {
     bench.settle();
     let message = bench.condition("prod", "PrerequisitesMet").1;
     assert!(
-        message.contains("metallb-system/selective, whose serviceAllocation leaves out Service"),
+        message.contains("metallb-system/selective, but its serviceAllocation excludes Service"),
         "{message}"
     );
     assert_eq!(given(&mut bench, "prod"), "192.0.2.10");

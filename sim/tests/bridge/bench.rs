@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Method;
 use lockstep_bridge::Operator;
 use lockstep_engine::action::{Class, Failure};
-use lockstep_engine::machine::{Deadline, Event, Machine, Note, ReconcileResult, Step};
+use lockstep_engine::machine::{Event, Machine, Note, ReconcileResult, Step, Wrapper};
 use lockstep_engine::operator::Config;
 use lockstep_engine::time::Now;
 use lockstep_external as external;
@@ -82,9 +82,9 @@ struct Blinded {
     kind: &'static str,
 }
 
-impl Machine for Blinded {
-    fn name(&self) -> &'static str {
-        self.operator.name()
+impl Wrapper for Blinded {
+    fn inner(&self) -> &dyn Machine {
+        &*self.operator
     }
 
     fn step(&mut self, event: Event, now: Now) -> Step {
@@ -101,18 +101,6 @@ impl Machine for Blinded {
             other => other,
         };
         self.operator.step(event, now)
-    }
-
-    fn deadline(&self) -> Option<Deadline> {
-        self.operator.deadline()
-    }
-
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.operator.queue_depths()
-    }
-
-    fn is_synced(&self) -> bool {
-        self.operator.is_synced()
     }
 }
 
@@ -276,7 +264,7 @@ impl Bench {
     }
 
     pub(crate) fn settle(&mut self) {
-        self.cluster.settle(STEPS_MAX).expect("comes to rest");
+        self.cluster.settle(STEPS_MAX).expect("becomes idle");
     }
 
     pub(crate) fn send(&mut self, method: Method, path: &str, kind: &str, body: &Value) -> (u16, Value) {

@@ -119,7 +119,7 @@ fn a_cluster_without_nodes_is_upgraded_with_its_control_plane() {
     assert_eq!(pool["spec"]["release"]["image"], UPGRADE);
     let objection = pool["status"]["conditions"].as_array().expect("conditions").iter();
     let mut objection = objection.filter(|condition| condition["type"] == "SupportedVersionSkew");
-    assert_eq!(objection.next().expect("it is told")["reason"], "UnsupportedSkew");
+    assert_eq!(objection.next().expect("it is reported")["reason"], "UnsupportedSkew");
     assert_eq!(bench.phase("prod"), "Ready", "{:#}", bench.bridge("prod")["status"]);
     bench.transitions();
     assert!(!bench.edges.contains(&("Ready".to_owned(), "Failed".to_owned())), "{:?}", bench.edges);
@@ -210,7 +210,7 @@ fn a_hosted_cluster_deleted_by_another_client_is_recreated() {
     let mut bench = Bench::ready();
     bench.delete("HostedCluster", NAMESPACE, "prod");
     bench.settle();
-    insta::assert_snapshot!("made_anew", bench.transitions());
+    insta::assert_snapshot!("recreated", bench.transitions());
     assert_eq!(bench.phase("prod"), "Ready");
 }
 
@@ -342,7 +342,7 @@ fn the_bridge_waits_for_a_slow_teardown() {
     assert_eq!(bench.bridge("prod")["status"], status);
     let carried: Vec<_> = bench.cluster.carried().map(|(_, carried)| carried.action.name()).collect();
     assert!(carried.iter().all(|action| *action == "get"), "{carried:?}");
-    assert_eq!(carried.len(), 360 * 4, "four things are looked for every 10 s");
+    assert_eq!(carried.len(), 360 * 4, "four objects are read every 10 s");
     bench.merge("HostedCluster", NAMESPACE, "prod", &stuck(Value::Null));
     bench.cluster.advance(Duration::from_mins(1));
     assert_eq!(bench.bridge("prod"), Value::Null);
@@ -387,7 +387,7 @@ fn a_hosted_cluster_deleted_while_the_bridge_was_down_is_recreated() {
     bench.delete("HostedCluster", NAMESPACE, "prod");
     bench.cluster.advance(Duration::from_mins(10));
     assert_eq!(bench.phase("prod"), "Ready", "{:#}", bench.bridge("prod")["status"]);
-    insta::assert_snapshot!("made_anew_after_a_restart", bench.transitions());
+    insta::assert_snapshot!("recreated_after_a_restart", bench.transitions());
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockstep_engine::action::Class;
 use lockstep_engine::machine::Note;
+use lockstep_engine::object::ObjectRef;
 use lockstep_external::hypershift;
 use lockstep_external::registry::Health;
 use lockstep_sim::cluster::FaultVerdict;
@@ -261,27 +262,44 @@ fn every_line_of_the_specification_is_logged() {
     let mut unreadable = scenarios::dpu_clusters_forbidden();
     unreadable.transitions();
     let logged: BTreeSet<String> = bench.notes.iter().chain(&unreadable.notes).filter_map(line).collect();
-    for (level, line) in [
-        ("info", "Validating DPUCluster existence"),
-        ("info", "DPUCluster validation successful"),
-        ("info", "DPUCluster not found"),
-        ("debug", "Fetching DPUCluster from API"),
-        ("debug", "DPUCluster validation result"),
-        ("debug", "Field index lookup for DPUCluster"),
-        ("error", "Failed to get DPUCluster"),
-        ("error", "Failed to update DPFHCPBridge status"),
+    let bridge = "DPFHCPBridge dpf-hcp-bridge-system/prod";
+    let cluster = "DPUCluster dpf-operator-system/dpus";
+    let both = format!(" [{bridge}] [{cluster}]");
+    for (line, fields) in [
+        ("info: Validating DPUCluster existence", both.clone()),
+        ("info: DPUCluster validation successful", both.clone()),
+        ("info: DPUCluster not found", both.clone()),
+        ("debug: Fetching DPUCluster from API", both.clone()),
+        ("debug: DPUCluster validation result: not_found", both.clone()),
+        ("debug: Field index lookup for DPUCluster: 1 DPFHCPBridges", format!(" [{cluster}]")),
+        ("error: Failed to get DPUCluster: ", both),
+        ("error: Failed to update DPFHCPBridge status: ", format!(" [{bridge}]")),
     ] {
-        let expected = format!("{level}: {line}");
-        assert!(logged.iter().any(|logged| logged.starts_with(&expected)), "{expected}: {logged:#?}");
+        let is_it = |logged: &String| {
+            logged
+                .strip_prefix(line)
+                .is_some_and(|rest| rest == fields || line.ends_with(": ") && rest.ends_with(&fields))
+        };
+        assert!(logged.iter().any(is_it), "{line}{fields}: {logged:#?}");
     }
 }
 
 /// Returns a line of the log, with its level.
 fn line(note: &Note) -> Option<String> {
     match note {
-        Note::Error { message } => Some(format!("error: {message}")),
-        Note::Log { debug: true, message } => Some(format!("debug: {message}")),
-        Note::Log { debug: false, message } => Some(format!("info: {message}")),
+        Note::Error { message, objects } => Some(format!("error: {message}{}", fields(objects))),
+        Note::Log { debug: true, message, objects } => Some(format!("debug: {message}{}", fields(objects))),
+        Note::Log { debug: false, message, objects } => Some(format!("info: {message}{}", fields(objects))),
         _ => None,
     }
+}
+
+/// Returns the structured fields of a line.
+fn fields(objects: &[ObjectRef]) -> String {
+    objects
+        .iter()
+        .map(|ObjectRef { kind, namespace, name }| {
+            format!(" [{} {}/{name}]", kind.kind, namespace.as_deref().unwrap_or_default())
+        })
+        .collect()
 }

@@ -59,7 +59,7 @@ fn every_edge_of_the_table_is_taken_and_no_other() {
 }
 
 /// Waits until the bridge prod is in a phase.
-fn comes_to(bench: &mut Bench, phase: &str, within: Duration) {
+fn reaches(bench: &mut Bench, phase: &str, within: Duration) {
     bench.cluster.advance(within);
     assert_eq!(bench.phase("prod"), phase, "{:#}", bench.bridge("prod")["status"]);
 }
@@ -70,11 +70,11 @@ fn pending_fails_and_is_fixed() -> Bench {
     let mut bench = Bench::new();
     bench.delete("Secret", NAMESPACE, "pull");
     bench.create(&bridge("prod"));
-    comes_to(&mut bench, "Pending", SOON);
+    reaches(&mut bench, "Pending", SOON);
     bench.create(&secret("pull", ".dockerconfigjson", "{"));
-    comes_to(&mut bench, "Failed", SOON);
+    reaches(&mut bench, "Failed", SOON);
     bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": pull_secret()["data"] }));
-    comes_to(&mut bench, "Ready", SOON);
+    reaches(&mut bench, "Ready", SOON);
     bench
 }
 
@@ -83,7 +83,7 @@ fn provisioning_fails_and_is_fixed() -> Bench {
     let mut bench = when::blocked();
     assert_eq!(bench.phase("prod"), "Failed");
     bench.change("prod", &json!({ "ocpReleaseImage": RELEASE }));
-    comes_to(&mut bench, "Ready", SOON);
+    reaches(&mut bench, "Ready", SOON);
     bench
 }
 
@@ -91,9 +91,9 @@ fn provisioning_loses_its_dpucluster() -> Bench {
     let mut bench = when::load_balancer_pending();
     assert_eq!(bench.phase("prod"), "Provisioning");
     bench.delete("DPUCluster", DPF, "dpus");
-    comes_to(&mut bench, "Failed", SOON);
+    reaches(&mut bench, "Failed", SOON);
     bench.create(&dpu_cluster("dpus"));
-    comes_to(&mut bench, "Provisioning", SOON);
+    reaches(&mut bench, "Provisioning", SOON);
     bench
 }
 
@@ -101,9 +101,9 @@ fn provisioning_takes_too_long_and_goes_on() -> Bench {
     let mut bench = Bench::new();
     bench.silence_for("IPAddressPool", Duration::from_mins(90));
     bench.create(&bridge("prod"));
-    comes_to(&mut bench, "Provisioning", Duration::from_mins(59));
-    comes_to(&mut bench, "Failed", Duration::from_mins(2));
-    comes_to(&mut bench, "Ready", Duration::from_mins(31));
+    reaches(&mut bench, "Provisioning", Duration::from_mins(59));
+    reaches(&mut bench, "Failed", Duration::from_mins(2));
+    reaches(&mut bench, "Ready", Duration::from_mins(31));
     bench
 }
 
@@ -115,9 +115,9 @@ fn ready_fails_and_recovers() -> Bench {
         bench.merge("Secret", NAMESPACE, "pull", &json!({ "data": data }));
     };
     write(&mut bench, "{");
-    comes_to(&mut bench, "Failed", SOON);
+    reaches(&mut bench, "Failed", SOON);
     write(&mut bench, &docker_config("another-password"));
-    comes_to(&mut bench, "Ready", SOON);
+    reaches(&mut bench, "Ready", SOON);
     bench
 }
 
@@ -127,7 +127,7 @@ fn ready_comes_and_goes() -> Bench {
     when::ail(&mut bench, &json!(hypershift::FLAPPING));
     bench.cluster.advance(Duration::from_secs(10));
     when::ail(&mut bench, &Value::Null);
-    comes_to(&mut bench, "Ready", SOON);
+    reaches(&mut bench, "Ready", SOON);
     bench
 }
 

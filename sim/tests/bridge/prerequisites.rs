@@ -47,7 +47,7 @@ const INVALID: &[Case] = &[
     ("the name has a dot", name_with_a_dot),
     ("namespace and name are too long together", long_name),
     ("an older bridge has the namespace of the control plane", shared_namespace),
-    ("a Secret of somebody else has the copy's name", copy_of_others),
+    ("a Secret of another client has the copy's name", copy_of_others),
 ];
 
 #[test]

@@ -139,7 +139,7 @@ const TABLE: &[Line] = &[
         "HostedClusterCreated",
         "False/CreationFailed",
         "Failed",
-        "a HostedCluster of somebody else has the name",
+        "a HostedCluster of another client has the name",
         when::foreign_hosted_cluster,
     ),
     line(
@@ -153,7 +153,7 @@ const TABLE: &[Line] = &[
         "HostedClusterCreated",
         "False/Deleted",
         "Failed",
-        "somebody deletes the HostedCluster, which takes its time",
+        "another client deletes the HostedCluster, which takes its time",
         when::hosted_cluster_deleted,
     ),
     line("HostedClusterAvailable", "True/AsExpected", "Ready", "the control plane serves", Bench::ready),
@@ -218,7 +218,7 @@ const TABLE: &[Line] = &[
         "NodePoolReady",
         "False/NodePoolCreationFailed",
         "Failed",
-        "a NodePool of somebody else has the name",
+        "a NodePool of another client has the name",
         when::foreign_node_pool,
     ),
     line(

@@ -62,7 +62,7 @@ impl Lasting {
         touched.retain(|target| target.kind.kind != "Namespace");
         assert!(touched.is_empty(), "{what}: objects of others were touched: {touched:?}");
         let lost = &undisturbed.kept - &self.kept;
-        assert!(lost.is_empty(), "{what}: objects were lost or made anew: {lost:?}");
+        assert!(lost.is_empty(), "{what}: objects were lost or created again: {lost:?}");
     }
 }
 

@@ -132,7 +132,7 @@ impl Bench {
     }
 
     pub(crate) fn settle(&mut self) {
-        self.cluster.settle(STEPS_MAX).expect("comes to rest");
+        self.cluster.settle(STEPS_MAX).expect("becomes idle");
     }
 
     /// Adds a DPUCluster with a working kubeconfig.

@@ -238,7 +238,7 @@ fn what_is_being_removed_follows_a_cluster_that_moves() {
     bench.settle();
     bench.cluster.delete("DPUService", "default", "hbn");
     bench.cluster.advance(Duration::from_mins(1));
-    assert_eq!(bench.in_argo("Application"), ["hbn-01"], "nobody gets in there");
+    assert_eq!(bench.in_argo("Application"), ["hbn-01"], "the cluster cannot be reached");
     // It returns with another server.
     move_to(&mut bench, "dpu-01", "elsewhere");
     bench.cluster.merge(

@@ -124,7 +124,7 @@ impl Bench {
     }
 
     pub(crate) fn settle(&mut self) {
-        self.cluster.settle(STEPS_MAX).expect("comes to rest");
+        self.cluster.settle(STEPS_MAX).expect("becomes idle");
     }
 
     pub(crate) fn advance(&mut self, by: Duration) {

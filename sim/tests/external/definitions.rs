@@ -94,7 +94,7 @@ fn upstreams_definitions_admit_the_same_and_store_the_same() {
 }
 
 #[test]
-fn the_worlds_do_the_same_on_upstreams_definitions() {
+fn the_models_behave_the_same_with_upstream_crds() {
     let Some(upstream) = upstream() else { return };
     let [theirs, ours] = [upstream, external::definitions(&SYSTEMS)].map(|definitions| {
         let mut bench = Bench::hosting(&definitions);

@@ -5,13 +5,11 @@ use std::time::Duration;
 use lockstep_external::dpu_clusters::UNREACHABLE;
 use serde_json::{Value, json};
 
-use super::applications::deployed;
 use super::bench::Bench;
+use super::deployed::{APPLICATION, RELEASE, deployed};
 use super::manifests::{access, cluster_secret, project, server};
 
-const APPLICATION: &str = "agent-dpus";
 const SECRET: &str = "dpf-argo-cd-system/dpus-argocd";
-const RELEASE: &str = "dpus.services.agent";
 
 fn is_there(bench: &mut Bench, kind: &str, name: &str) -> bool {
     bench.get(kind, name) != Value::Null
@@ -113,7 +111,7 @@ fn an_application_of_a_cluster_that_is_gone_goes_once_argo_forgets_the_cluster()
 }
 
 #[test]
-fn an_operation_comes_to_its_end_before_its_application_goes() {
+fn an_operation_completes_before_its_application_is_gone() {
     let mut bench = deployed();
     bench.merge("Secret", "dpus-kubeconfig", &json!({ "data": access("dpus", "t2").secret_data() }));
     bench.merge("Application", APPLICATION, &json!({ "operation": { "sync": {} } }));

@@ -5,8 +5,8 @@ use std::time::Duration;
 use lockstep_external::dpu_clusters::UNREACHABLE;
 use serde_json::{Value, json};
 
-use super::applications::deployed;
 use super::bench::Bench;
+use super::deployed::deployed;
 use super::manifests::{access, kubeconfig};
 
 fn phase(bench: &mut Bench) -> Value {

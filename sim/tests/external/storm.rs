@@ -149,7 +149,7 @@ impl SystemUnderTest for Bridges {
 }
 
 #[test]
-fn storms_strike_the_controller_and_never_the_worlds() {
+fn storms_affect_the_controller_and_never_the_external_systems() {
     let simulation = Simulation::new(&Bridges);
     let stormy = Duration::from_mins(10);
     let (acts, aims) = (Bridges.acts(), Bridges.actions());

@@ -350,7 +350,8 @@ fn a_refused_binding_is_reported_once_on_its_namespace() {
     assert!(on_namespace[0]["series"].is_null(), "{events:#}");
     let note = on_namespace[0]["note"].as_str().unwrap_or_default();
     assert!(
-        note.contains("Only one reference") && note.contains("remove one that somebody else made"),
+        note.contains("Only one reference")
+            && note.contains("delete the binding if another client created it"),
         "{note}"
     );
 

@@ -50,7 +50,7 @@ impl Bench {
     }
 
     pub(crate) fn settle(&mut self) {
-        self.cluster.settle(STEPS_MAX).expect("comes to rest");
+        self.cluster.settle(STEPS_MAX).expect("becomes idle");
     }
 
     pub(crate) fn send(&mut self, method: Method, path: &str, kind: &str, body: &Value) -> (u16, Value) {
@@ -179,6 +179,7 @@ impl Bench {
             | Note::Error { .. }
             | Note::Warning { .. }
             | Note::Log { .. }
+            | Note::Published { .. }
             | Note::Measured(_)
             | Note::Traced(_) => None,
         });

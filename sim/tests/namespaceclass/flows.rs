@@ -64,7 +64,7 @@ pub(super) const FLOWS: [Flow; 10] = [
     },
     Flow { name: "spoil", before: bound, act: spoil },
     Flow {
-        name: "mend",
+        name: "fix",
         before: spoiled,
         act: |bench| {
             bench.update("web", &[settings("shared", "new"), settings("only-web", "2"), secret("pin")]);

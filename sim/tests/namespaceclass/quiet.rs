@@ -16,7 +16,7 @@ fn converged(namespaces: usize) -> Bench {
     for number in 0..namespaces {
         bench.namespace(&format!("team-{number}"), Some("web"));
     }
-    bench.cluster.settle(200_000).expect("comes to rest");
+    bench.cluster.settle(200_000).expect("becomes idle");
     bench
 }
 
@@ -44,19 +44,19 @@ fn a_restart_in_a_converged_cluster_writes_nothing() {
 #[test]
 fn a_restart_reapplies_only_what_the_managed_fields_do_not_record() {
     let policy = json!({
-        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": { "name": "told" },
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": { "name": "recorded" },
         "spec": { "podSelector": {}, "policyTypes": ["Ingress"] },
     });
     let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "told" }, "rules": [],
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "recorded" }, "rules": [],
     });
-    let mut map = settings("untold", "1");
+    let mut map = settings("unrecorded", "1");
     map["metadata"]["finalizers"] = json!([]);
     let mut bench = Bench::new();
-    bench.define("web", &[policy, role, secret("told"), map]);
+    bench.define("web", &[policy, role, secret("recorded"), map]);
     bench.namespace("team", Some("web"));
     bench.settle();
-    let (before, binding) = (bench.config_map("team", "untold"), bench.binding("team"));
+    let (before, binding) = (bench.config_map("team", "unrecorded"), bench.binding("team"));
 
     bench.cluster.journal.clear();
     bench.cluster.advance(Duration::from_mins(21));
@@ -65,8 +65,8 @@ fn a_restart_reapplies_only_what_the_managed_fields_do_not_record() {
     bench.settle();
     let writes = bench.carried().filter(|carried| carried.action.is_write());
     let written: Vec<_> = writes.filter_map(|carried| carried.action.target()).map(|it| &*it.name).collect();
-    assert_eq!(written, ["untold"]);
-    assert_eq!((bench.config_map("team", "untold"), bench.binding("team")), (before, binding));
+    assert_eq!(written, ["unrecorded"]);
+    assert_eq!((bench.config_map("team", "unrecorded"), bench.binding("team")), (before, binding));
 }
 
 /// The keys are reconciled without any request.

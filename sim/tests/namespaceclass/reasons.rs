@@ -28,7 +28,7 @@ const TABLE: &[Line] = &[
     Line {
         condition: "Valid",
         reason: "True/AllResourcesValid",
-        scenario: "what was spoiled is mended, until it is spoiled again",
+        scenario: "an invalid resource is fixed, until it is invalid again",
         begin: fix_after_spoiling,
         end: spoil,
     },
@@ -77,7 +77,7 @@ const TABLE: &[Line] = &[
     Line {
         condition: "Ready",
         reason: "True/ResourcesApplied",
-        scenario: "what was spoiled is mended, until it is spoiled again",
+        scenario: "an invalid resource is fixed, until it is invalid again",
         begin: fix_after_spoiling,
         end: spoil,
     },
@@ -105,7 +105,7 @@ const TABLE: &[Line] = &[
     Line {
         condition: "Ready",
         reason: "False/ClassNotFound",
-        scenario: "a binding made by hand names no class, until that is defined",
+        scenario: "a binding that a user created names a missing class, until that is defined",
         begin: bind_manually,
         end: |bench| bench.define("missing", &[settings("a", "1")]),
     },
@@ -156,7 +156,7 @@ const TABLE: &[Line] = &[
     Line {
         condition: "Ready",
         reason: "False/Contested",
-        scenario: "somebody keeps changing a resource, until they stop",
+        scenario: "another client keeps changing a resource, until it stops",
         begin: contest,
         end: |bench| bench.cluster.advance(Duration::from_mins(10)),
     },

@@ -31,7 +31,7 @@ where
     }
     let text = String::from_utf8(lines.concat()).expect("a recording is text");
     for secret in secrets {
-        assert!(!text.contains(secret), "{secret} stands in the recording");
+        assert!(!text.contains(secret), "{secret} is in the recording");
     }
     let header = Header {
         format: FORMAT,

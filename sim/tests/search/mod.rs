@@ -1,6 +1,6 @@
 //! Code that the searches of all controllers share.
 
-#![expect(clippy::print_stdout, reason = "the figures are for whoever reads a test's output")]
+#![expect(clippy::print_stdout, reason = "the figures are for readers of a test's output")]
 
 use std::sync::OnceLock;
 

@@ -171,14 +171,17 @@ pub async fn goes(tenant: &Tenant) -> anyhow::Result<()> {
 
 /// Checks that the text contains no secret, neither plain nor in base64.
 pub fn hushed(output: &str) -> anyhow::Result<()> {
-    ensure!(output.contains(NAME), "this tells of nothing: {output}");
+    ensure!(output.contains(NAME), "the name is not in the output: {output}");
     for hush in HUSH {
-        ensure!(!output.contains(hush), "{hush} stands there: {output}");
+        ensure!(!output.contains(hush), "{hush} is in the output: {output}");
         // The base64 form of a text depends on its offset; its ends depend on the text around it.
         for before in ["", "u", "us"] {
             let encoded = STANDARD.encode(format!("{before}{hush}"));
             let inner = &encoded[before.len().min(1) * 4..encoded.len() - 4];
-            ensure!(inner.len() < 8 || !output.contains(inner), "{hush} stands there in base64: {output}");
+            ensure!(
+                inner.len() < 8 || !output.contains(inner),
+                "{hush} is in the output in base64: {output}"
+            );
         }
     }
     Ok(())

@@ -111,7 +111,7 @@ struct StepForm {
     #[serde(default)]
     save: Variables,
     until: Option<u16>,
-    #[serde(default, rename = "await")]
+    #[serde(default, rename = "wait_for")]
     until_fields: BTreeMap<String, bool>,
     events: Option<usize>,
     #[serde(default)]

@@ -46,7 +46,7 @@ pub async fn changes(user: &User) -> anyhow::Result<()> {
         .await?;
     }
     let revision = |service: &Value| service["status"]["sync"]["dpu-cluster-02"]["revision"] == "v1.2.0";
-    user.until("the status tells of it", place(NAME), revision).await?;
+    user.until("the status reports it", place(NAME), revision).await?;
     user.until_condition(place(NAME), "Ready", "True/Success").await.map(drop)
 }
 
@@ -59,7 +59,7 @@ pub async fn has_kubeconfig_rotated(user: &User) -> anyhow::Result<()> {
     let access = Access::by_token(&server("dpu-cluster-01"), &format!("{TOKEN}-another"));
     let patch = json!({ "data": access.secret_data() });
     user.merge("Secret", DPF, "dpu-cluster-01-admin-kubeconfig", &patch).await?;
-    eventually("Argo CD is told", async || {
+    eventually("Argo CD has the change", async || {
         ensure!(secret().await?["data"]["config"] != before["data"]["config"]);
         Ok(())
     })
@@ -153,7 +153,7 @@ pub fn hushed(output: &str) -> anyhow::Result<()> {
         text[4..text.len() - 4].to_owned()
     });
     for secret in encoded.chain([TOKEN.to_owned()]) {
-        ensure!(!output.contains(&secret), "{secret} is told");
+        ensure!(!output.contains(&secret), "{secret} is in the output");
     }
     Ok(())
 }

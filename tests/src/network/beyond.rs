@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, Request};
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step};
+use lockstep_engine::machine::{Deadline, Event, Machine, Step, Wrapper};
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_sim::cluster::ExternalSystems;
 
@@ -54,9 +54,9 @@ impl Answered {
     }
 }
 
-impl Machine for Answered {
-    fn name(&self) -> &'static str {
-        self.machine.name()
+impl Wrapper for Answered {
+    fn inner(&self) -> &dyn Machine {
+        &*self.machine
     }
 
     fn step(&mut self, event: Event, now: Now) -> Step {
@@ -75,21 +75,5 @@ impl Machine for Answered {
     fn deadline(&self) -> Option<Deadline> {
         let answer = self.asked.front().map(|(at, _)| Deadline { at: *at, reason: "an answer comes" });
         [self.machine.deadline(), answer].into_iter().flatten().min_by_key(|deadline| deadline.at)
-    }
-
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.machine.queue_depths()
-    }
-
-    fn is_synced(&self) -> bool {
-        self.machine.is_synced()
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        self.machine.metrics()
-    }
-
-    fn patience(&self) -> Option<Duration> {
-        self.machine.patience()
     }
 }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockstep_engine::action::Action;
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
+use lockstep_engine::machine::{Deadline, Event, Machine, Note, Step, Wrapper};
 use lockstep_engine::object::Kind;
 use lockstep_engine::time::Now;
 
@@ -86,9 +85,9 @@ impl Faulty {
     }
 }
 
-impl Machine for Faulty {
-    fn name(&self) -> &'static str {
-        self.machine.name()
+impl Wrapper for Faulty {
+    fn inner(&self) -> &dyn Machine {
+        &*self.machine
     }
 
     fn step(&mut self, event: Event, now: Now) -> Step {
@@ -111,21 +110,5 @@ impl Machine for Faulty {
     fn deadline(&self) -> Option<Deadline> {
         let kept = self.bug != Bug::NoDeadlines || self.is_election();
         if kept { self.machine.deadline() } else { None }
-    }
-
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.machine.queue_depths()
-    }
-
-    fn is_synced(&self) -> bool {
-        self.machine.is_synced()
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        self.machine.metrics()
-    }
-
-    fn patience(&self) -> Option<Duration> {
-        self.machine.patience()
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use lockstep_cli::controllers;
 use lockstep_engine::action::{Request, Success};
 use lockstep_engine::lease::Election;
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
+use lockstep_engine::machine::{Event, Machine, Note, Step, Wrapper};
 use lockstep_engine::operator::Config;
 use lockstep_engine::time::Now;
 use lockstep_runtime::clock::Clock;
@@ -188,9 +188,9 @@ impl Watched {
     }
 }
 
-impl Machine for Watched {
-    fn name(&self) -> &'static str {
-        self.machine.name()
+impl Wrapper for Watched {
+    fn inner(&self) -> &dyn Machine {
+        &*self.machine
     }
 
     fn step(&mut self, event: Event, now: Now) -> Step {
@@ -209,25 +209,5 @@ impl Machine for Watched {
             }
         }
         step
-    }
-
-    fn deadline(&self) -> Option<Deadline> {
-        self.machine.deadline()
-    }
-
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.machine.queue_depths()
-    }
-
-    fn is_synced(&self) -> bool {
-        self.machine.is_synced()
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        self.machine.metrics()
-    }
-
-    fn patience(&self) -> Option<Duration> {
-        self.machine.patience()
     }
 }

@@ -62,7 +62,7 @@ fn deed(random: &mut Random) -> Request<Body> {
         8 => label(namespace, None),
         9 => request(Method::DELETE, &in_it, MERGE, None),
         10 | 11 => {
-            let data = json!({ "data": { "value": "by hand", "more": "by hand" } });
+            let data = json!({ "data": { "value": "manually", "more": "manually" } });
             request(Method::PATCH, &format!("{in_it}/configmaps/settings-{number}"), MERGE, Some(&data))
         }
         12 => request(Method::DELETE, &format!("{in_it}/configmaps/settings-{number}"), MERGE, None),

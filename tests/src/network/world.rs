@@ -167,7 +167,7 @@ impl World {
                 || name != FOREIGN[0]
                 || !self.is_foreign(namespace, "ConfigMap", name)
                 || object["data"]["value"] == FOREIGN_VALUE
-                || object["data"]["value"] == "by hand";
+                || object["data"]["value"] == "manually";
             (others && (ours.next().is_some() || !kept))
                 .then(|| format!("{name} in {namespace} was touched: {object}"))
         })

@@ -224,7 +224,7 @@ fn hooks() -> Vec<Row> {
     };
     vec![
         row(
-            "a sync whose hook fails is tried again; its result stays meanwhile",
+            "a sync with a failing hook is retried; its result stays meanwhile",
             failing.clone(),
             [
                 between(1),

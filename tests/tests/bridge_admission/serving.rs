@@ -49,7 +49,7 @@ pub(super) async fn unknown_fields_are_pruned_or_rejected(court: Court) -> anyho
     set(&mut more, "dpuClusterRef.kind", Some(json!("DPUCluster")));
     set(&mut more, "pullSecretRef.namespace", Some(json!("other")));
     let mut object = bridge(Some(more));
-    object["note"] = json!("nobody reads this");
+    object["note"] = json!("no client reads this");
     let stored = court.ask("POST", "?dryRun=All", "application/json", &object).await?;
     let stored = stored.map_err(anyhow::Error::msg)?;
     assert_eq!(stored["spec"], spec());

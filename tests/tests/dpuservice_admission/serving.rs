@@ -39,7 +39,7 @@ pub(super) async fn values_are_kept_as_they_are(court: Court) -> anyhow::Result<
 
 pub(super) async fn unknown_fields_are_pruned_or_rejected(court: Court) -> anyhow::Result<()> {
     let mut object = court.sound();
-    object["note"] = json!("nobody reads this");
+    object["note"] = json!("no client reads this");
     object["spec"]["source"]["targetRevision"] = json!("1");
     object["spec"]["serviceDaemonSet"] = json!({
         "nodeSelector": {"nodeSelectorTerms": []}, "resources": {"cpu": 1, "claims": []}, "updateStrategy": {"partition": 1},

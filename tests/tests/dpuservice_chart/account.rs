@@ -21,7 +21,7 @@ async fn the_controller_needs_exactly_the_permissions_of_the_chart() -> anyhow::
     let (plane, release) = (ControlPlane::start()?, "dpuservice-lives");
     let client = plane.client().await?;
     prepare(&client, &definitions(&external::DPUSERVICE)?).await?;
-    let _worlds = surround(client.clone())?;
+    let _external = surround(client.clone())?;
     let objects = render(release, &format!("{DPUSERVICE}log: {{level: debug}}\n"))?;
     install(&client, release, &objects).await?;
     let program =

@@ -86,7 +86,7 @@ pub(super) const ROWS: &[Row] = &[
         ],
     },
     Row {
-        name: "who was refused is looked at again when the holder loses its address for asking in vain",
+        name: "a refused Service is reconciled again when the holder loses its address by an unsuccessful request",
         steps: &[
             (POOL, &[]),
             (Step::Service("a", Some(X)), &[("a", Some(X))]),
@@ -250,7 +250,7 @@ pub(super) const ROWS: &[Row] = &[
             (
                 Step::Pool(
                     "labelled",
-                    "{addresses: [192.0.2.1-192.0.2.3], serviceAllocation: {namespaceSelectors: [{matchLabels: {name: nobody}}]}}",
+                    "{addresses: [192.0.2.1-192.0.2.3], serviceAllocation: {namespaceSelectors: [{matchLabels: {name: missing}}]}}",
                 ),
                 &[],
             ),

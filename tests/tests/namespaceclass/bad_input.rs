@@ -16,7 +16,7 @@ use super::world::{World, listed, settings};
 
 /// The message about a resource that no entry names any more.
 const KEPT: &str =
-    "ConfigMap spoiled is no longer in the class, but stays until the mistakes in that are mended";
+    "ConfigMap spoiled is no longer in the class, but is kept until the errors in the class are fixed";
 
 /// A mistake in the entry for the ConfigMap `spoiled`.
 struct Mistake {
@@ -77,7 +77,7 @@ fn mistakes() -> Vec<Mistake> {
         mistake(
             "twice",
             settings("kept", "another"),
-            "ConfigMap kept stands at spec.resources[0] already; remove one of the two",
+            "ConfigMap kept is a duplicate of spec.resources[0]; remove one of them",
         ),
         mistake(
             "own-kind",
@@ -95,7 +95,7 @@ async fn reported(world: &World, namespace: &str, class: &str) -> anyhow::Result
             .find(|condition| condition.status == "False" && condition.reason == "InvalidResources");
         Ok(found.with_context(|| format!("{conditions:?}"))?.message.clone())
     };
-    eventually("the mistakes are told", async || {
+    eventually("the mistakes are reported", async || {
         let class = world.classes().get(class).await?;
         let (generation, judged) = (class.metadata.generation, class.status.unwrap_or_default());
         ensure!(Some(judged.observed_generation) == generation, "{judged:?}");
@@ -190,7 +190,7 @@ pub(super) async fn what_does_not_fit_the_schema_of_its_kind_is_rejected(world: 
     misspelt["dta"] = json!({ "value": "1" });
     world.define(name, vec![number, misspelt, settings("kept", "1")]).await?;
     world.namespace(name, Some(name)).await?;
-    let message = eventually("the mistakes are told", async || {
+    let message = eventually("the mistakes are reported", async || {
         let status = world.bindings(name).get(name).await?.status.unwrap_or_default();
         let ready = status.conditions.iter().find(|ready| ready.reason == "Rejected");
         Ok(ready.with_context(|| format!("{status:?}"))?.message.clone())
@@ -244,7 +244,7 @@ pub(super) async fn an_immutable_field_is_reported_until_the_object_is_deleted(
     world.namespace(name, Some(name)).await?;
     world.ready(name, name).await?;
     world.label(name, Some("changed-role")).await?;
-    let message = eventually("the mistake is told", async || {
+    let message = eventually("the mistake is reported", async || {
         let status = world.bindings(name).get(name).await?.status.unwrap_or_default();
         let ready = status.conditions.iter().find(|ready| ready.reason == "Rejected");
         Ok(ready.with_context(|| format!("{status:?}"))?.message.clone())

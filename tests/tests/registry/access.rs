@@ -54,7 +54,10 @@ async fn wrong_credentials_are_forbidden() {
     let server = registry(Guard::Basic).await;
     let without = failure(&format!("{}:4.19.3", repository(&server)), None, PATIENCE).await;
     assert_eq!(without.class, Class::Forbidden);
-    assert!(without.message.contains("it asks for credentials, and there are none for it"), "{without}");
+    assert!(
+        without.message.contains("it requires credentials, and the pull secret has none for it"),
+        "{without}"
+    );
     assert_eq!(asked(&server).len(), 1);
 }
 

@@ -6,11 +6,11 @@
 use lockstep_engine::action::{Class, Failure};
 use lockstep_engine::conditions::{Finding, Status};
 use lockstep_engine::machine::Note;
-use lockstep_engine::object::Name;
+use lockstep_engine::object::{Name, ObjectRef};
 
 use crate::model::bridge::Bridge;
 use crate::model::lookup::Lookup;
-use crate::names::{condition, reason};
+use crate::names::{self, condition, reason};
 
 /// Returns the finding about `DPUClusterValid`.
 pub fn validate<T>(bridge: &Bridge, lookup: &Lookup<T>) -> Finding {
@@ -70,23 +70,28 @@ pub fn result<T>(bridge: &Bridge, lookup: &Lookup<T>) -> &'static str {
 
 /// Returns the log lines of a validation ("Logging").
 pub fn log<T>(key: &Name, bridge: &Bridge, lookup: &Lookup<T>) -> [Note; 2] {
-    let info = |message| Note::Log { debug: false, message };
-    let line = match (&bridge.dpu_cluster, lookup) {
-        (None, _) => info(format!("DPUCluster reference not specified: DPFHCPBridge {key}")),
-        (Some(name), Ok(Some(_))) => {
-            info(format!("DPUCluster validation successful: DPFHCPBridge {key}, DPUCluster {name}"))
-        }
-        (Some(name), Ok(None)) => {
-            info(format!("DPUCluster not found: DPFHCPBridge {key}, DPUCluster {name}"))
-        }
-        (Some(name), Err(failure)) => {
-            let why = words(failure);
-            Note::Error { message: format!("Failed to get DPUCluster {name} of DPFHCPBridge {key}: {why}") }
+    let line = |debug, message: &str| Note::Log {
+        debug,
+        message: message.to_owned(),
+        objects: objects(key, bridge),
+    };
+    let found = match (&bridge.dpu_cluster, lookup) {
+        (None, _) => line(false, "DPUCluster reference not specified"),
+        (Some(_), Ok(Some(_))) => line(false, "DPUCluster validation successful"),
+        (Some(_), Ok(None)) => line(false, "DPUCluster not found"),
+        (Some(_), Err(failure)) => {
+            let message = format!("Failed to get DPUCluster: {}", words(failure));
+            Note::Error { message, objects: objects(key, bridge) }
         }
     };
-    let result = result(bridge, lookup);
-    let message = format!("DPUCluster validation result: {result}, DPFHCPBridge {key}");
-    [line, Note::Log { debug: true, message }]
+    let result = format!("DPUCluster validation result: {}", result(bridge, lookup));
+    [found, line(true, &result)]
+}
+
+/// Returns the objects that a log line of a validation is about ("Logging").
+pub fn objects(key: &Name, bridge: &Bridge) -> Vec<ObjectRef> {
+    let dpu_cluster = bridge.dpu_cluster.as_ref().map(|name| name.object(&names::dpu_cluster()));
+    [names::bridge_ref(key)].into_iter().chain(dpu_cluster).collect()
 }
 
 fn words(failure: &Failure) -> String {

@@ -88,7 +88,7 @@ fn node_port(cluster: &Value) -> (Status, &'static str, String) {
         None => (
             Status::Unknown,
             reason::WAITING_FOR_HOSTED_CLUSTER,
-            "the HostedCluster does not tell its node port yet".to_owned(),
+            "the HostedCluster does not report its node port yet".to_owned(),
         ),
     }
 }

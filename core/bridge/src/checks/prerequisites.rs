@@ -113,7 +113,7 @@ fn dpu_cluster(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let phase = object["status"]["phase"].as_str().unwrap_or("not reported");
     (phase != "Ready").then(|| {
         Unmet::wait(format!(
-            "DPUCluster {name}, whose kubeconfig {theirs} is not that of this DPFHCPBridge, is not Ready (its phase is {phase})"
+            "DPUCluster {name} uses kubeconfig {theirs} instead of that of this DPFHCPBridge, and is not Ready (its phase is {phase})"
         ))
     })
 }

@@ -133,7 +133,7 @@ fn control_plane(snapshot: &BridgeSnapshot<'_>, cluster: &Value) -> Option<(Stat
     let message = if has_endpoint(cluster) {
         "the first version of the control plane is not installed completely yet"
     } else {
-        "the HostedCluster does not tell where its API server is"
+        "the HostedCluster does not report the address of its API server"
     };
     Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, message.to_owned()))
 }

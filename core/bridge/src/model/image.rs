@@ -97,7 +97,7 @@ impl Checked {
         let (image, failure) = (&self.image, self.answer.as_ref().err()?);
         match failure.class {
             Class::NotFound => Some(format!(
-                "release image {image} does not exist in its registry; mend spec.ocpReleaseImage"
+                "release image {image} does not exist in its registry; correct spec.ocpReleaseImage"
             )),
             Class::Forbidden => Some(format!(
                 "the registry of release image {image} does not accept the pull secret ({}); add credentials for it to the \

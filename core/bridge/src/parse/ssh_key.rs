@@ -52,7 +52,7 @@ fn key(line: &str) -> Result<(), String> {
         return Err(format!("it does not begin with a type of key; the types are {names}"));
     };
     let Some(body) = words.next() else {
-        return Err(format!("the key is missing after {name}; a key stands in one line"));
+        return Err(format!("the key is missing after {name}; write the type and the key in one line"));
     };
     let Ok(body) = STANDARD.decode(body) else {
         return Err(format!("what follows {name} is not base64; copy the whole line again"));

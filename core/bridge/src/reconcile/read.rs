@@ -63,14 +63,15 @@ impl Controller {
 
     /// Logs that a DPUCluster is about to be validated ("Logging").
     fn log_validation(&mut self, key: &Name, is_read: bool) {
-        let Some(name) = self.store.bridges.get(key).and_then(|bridge| bridge.dpu_cluster.as_ref()) else {
+        let Some(bridge) = self.store.bridges.get(key).filter(|bridge| bridge.dpu_cluster.is_some()) else {
             return;
         };
-        let message = format!("Validating DPUCluster existence: DPFHCPBridge {key}, DPUCluster {name}");
-        let fetching = format!("Fetching DPUCluster from API: {name}");
-        self.outbox.notes.push(Note::Log { debug: false, message });
+        let objects = dpucluster::objects(key, bridge);
+        let message = "Validating DPUCluster existence".to_owned();
+        self.outbox.notes.push(Note::Log { debug: false, message, objects: objects.clone() });
         if is_read {
-            self.outbox.notes.push(Note::Log { debug: true, message: fetching });
+            let message = "Fetching DPUCluster from API".to_owned();
+            self.outbox.notes.push(Note::Log { debug: true, message, objects });
         }
     }
 

@@ -13,6 +13,7 @@ use super::progress::ReconcileProgress;
 use crate::controller::Controller;
 use crate::desired::address;
 use crate::model::bridge::Bridge;
+use crate::names::bridge_ref;
 use crate::retry;
 use crate::status::{self, StatusDelta};
 
@@ -68,8 +69,8 @@ impl Controller {
                 Ok(())
             }
             Some(Err(failure)) => {
-                let message = format!("Failed to update DPFHCPBridge status of {key}: {failure}");
-                self.outbox.notes.push(Note::Error { message });
+                let message = format!("Failed to update DPFHCPBridge status: {failure}");
+                self.outbox.notes.push(Note::Error { message, objects: vec![bridge_ref(key)] });
                 Err(Verdict::Retry {
                     reason: format!("writing the status: {failure}"),
                     backoff: Some(retry::STATUS),

@@ -42,8 +42,8 @@ pub fn refusal(store: &Store, address: IpAddr, namespace: &str) -> String {
         counted(store).filter(|(_, pool)| holds(pool, address)).map(|(name, _)| name).collect();
     if !holding.is_empty() {
         return format!(
-            "address {address} of spec.metalLBVirtualIP is in IPAddressPool {}, whose serviceAllocation leaves out Service \
-             {namespace}/kube-apiserver; choose another address, or allow it there",
+            "address {address} of spec.metalLBVirtualIP is in IPAddressPool {}, but its serviceAllocation \
+             excludes Service {namespace}/kube-apiserver; choose another address, or allow the Service there",
             listed(&holding)
         );
     }

@@ -81,7 +81,7 @@ pub fn of_secret(secret: &Value) -> Result<Connection, String> {
 pub fn parse(bytes: &[u8]) -> Result<Connection, String> {
     let kubeconfig: Kubeconfig = document(bytes)
         .and_then(|document| serde_json::from_value(document.into()).ok())
-        .ok_or("it is no kubeconfig; write one anew, as YAML or JSON")?;
+        .ok_or("not a valid kubeconfig; replace the value with a kubeconfig in YAML or JSON")?;
     let clusters = kubeconfig.clusters.unwrap_or_default();
     let users = kubeconfig.users.unwrap_or_default();
     let contexts = kubeconfig.contexts.unwrap_or_default();
@@ -145,7 +145,7 @@ fn config(cluster: &Map<String, Value>, user: &Map<String, Value>) -> Result<Val
                 "certificate-authority",
                 "names a file, which Argo CD does not have; use certificate-authority-data",
             ),
-            ("proxy-url", "can't be handed on to Argo CD; use a server that can be reached without a proxy"),
+            ("proxy-url", "can't be passed to Argo CD; use a server that can be reached without a proxy"),
         ],
     )?;
     refuse(
@@ -160,10 +160,7 @@ fn config(cluster: &Map<String, Value>, user: &Map<String, Value>) -> Result<Val
                 "auth-provider",
                 "needs a program, which Argo CD does not have; use a client certificate or token",
             ),
-            (
-                "as",
-                "impersonates somebody, which can't be handed on to Argo CD; use the credentials of that user",
-            ),
+            ("as", "impersonates another user, which Argo CD can't do; use the credentials of that user"),
         ],
     )?;
     let mut tls = Map::new();

@@ -181,7 +181,7 @@ impl Seen<'_> {
         let title = self.store.title(cluster);
         match (app, destination::server(self.store, cluster, app)) {
             (Some(app), _) if app.deleting => {
-                Some(format!("{title} (its Application is being deleted, and made anew when it is gone)"))
+                Some(format!("{title} (its Application is being deleted, and will be created again)"))
             }
             (_, None) => Some(format!("{title} (waiting for a kubeconfig that can be used)")),
             (_, Some(server)) if !destination::is_prepared(self.store, cluster, server) => {

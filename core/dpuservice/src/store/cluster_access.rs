@@ -75,11 +75,11 @@ impl Rival {
         let cluster = &self.cluster;
         if self.stays {
             format!(
-                "DPUCluster {cluster} has the same server {server}, by which Argo CD tells clusters apart; give one of them another"
+                "DPUCluster {cluster} has the same server {server}, but Argo CD identifies clusters by their server; change the server of one of them"
             )
         } else {
             format!(
-                "DPUCluster {cluster}, which goes, has the same server {server} until nothing of it is left"
+                "DPUCluster {cluster}, which is being deleted, has the same server {server}; waiting until it is gone"
             )
         }
     }

@@ -89,7 +89,7 @@ fn leads(notes: &[Note]) -> Option<bool> {
 /// Returns their warnings and log messages.
 fn logged(notes: &[Note]) -> Vec<&str> {
     let texts = notes.iter().filter_map(|note| match note {
-        Note::Warning { message } | Note::Log { debug: false, message } => Some(message.as_str()),
+        Note::Warning { message } | Note::Log { debug: false, message, .. } => Some(message.as_str()),
         _ => None,
     });
     texts.collect()
@@ -119,7 +119,7 @@ fn the_second_candidate_waits_until_the_lease_is_released() {
     );
     let notes = drive(&mut two, &mut world, Event::Started, at(100));
     assert_eq!(logged(&notes), [r#"standing by: the Lease lockstep/lockstep is held by "one""#]);
-    assert_eq!(drive(&mut two, &mut world, Event::TimerFired, at(2100)), [], "it is told once");
+    assert_eq!(drive(&mut two, &mut world, Event::TimerFired, at(2100)), [], "it is logged once");
     let down = drive(&mut one, &mut world, Event::LeadershipChanged { leading: false }, at(5000));
     assert_eq!(down, [Note::LeadershipChanged { leading: false }]);
     let up = drive(&mut two, &mut world, Event::TimerFired, at(5100));
@@ -159,7 +159,7 @@ fn a_leader_that_cannot_renew_steps_down_in_time_and_logs_why() {
     assert_eq!(
         one.step(failed(&request, Class::Unavailable, "no way"), at(9000)).notes,
         [],
-        "it is told once"
+        "it is logged once"
     );
     assert_eq!(one.deadline().map(|deadline| deadline.at), Some(at(10_000).monotonic));
     let notes = one.step(Event::TimerFired, at(10_000)).notes;
@@ -241,7 +241,7 @@ fn who_steps_down_during_a_write_gives_the_lease_back_once_it_knows_how_that_end
             let outcome = if delivered { outcome } else { lost() };
             drive(&mut one, &mut world, Event::Finished { id: write.id, outcome }, at(clock + 100));
             let left = world.lease.as_ref().map(record::holder).unwrap_or_default();
-            assert_eq!(left, "", "carried out {carried_out}, told {delivered}, leading {leading}");
+            assert_eq!(left, "", "carried out {carried_out}, delivered {delivered}, leading {leading}");
         }
     }
 }

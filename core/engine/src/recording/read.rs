@@ -106,8 +106,8 @@ impl<'a> Lines<'a> {
 
     fn broken(&self, why: String) -> Unreadable {
         let remedy = match self.last_step {
-            Some(last) => format!("--until {last} replays what stands before it"),
-            None => "nothing stands before it that could be replayed".to_owned(),
+            Some(last) => format!("--until {last} replays the steps before it"),
+            None => "there are no steps before it to replay".to_owned(),
         };
         Unreadable::Broken { line: self.line, why, remedy }
     }

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     fn apply(kind: &str, manifest: Value) -> Action {
-        let kind = Kind::known("", "v1", kind, "things", true);
+        let kind = Kind::known("", "v1", kind, "widgets", true);
         Action::Apply { target: ObjectRef::namespaced(&kind, "ns", "a"), manifest: Arc::new(manifest) }
     }
 

@@ -109,8 +109,8 @@ impl Controller {
             Some(Err(failure)) => {
                 if matches!(failure.class, FailureClass::Invalid | FailureClass::Forbidden) {
                     let note = format!(
-                        "the NamespaceClassBinding {name} can't be written ({failure}); remove one that somebody else made, \
-                         or grant the permission"
+                        "the NamespaceClassBinding {name} can't be written ({failure}); delete the binding \
+                         if another client created it, or grant the permission"
                     );
                     self.complain(name, reason::BINDING_REFUSED, note, now);
                 } else {

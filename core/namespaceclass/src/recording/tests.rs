@@ -108,7 +108,7 @@ fn known_secrets_are_hidden_elsewhere_long_ones_within_texts_short_ones_as_a_who
             "long": "url: s3cr&t pass@db", "base64": encoded("s3cr&t pass"), "go": r"s3cr\u0026t pass",
             "short": "4711", "not": "47110", "name": "postgres", "names": "my-postgres",
         } },
-        { "kind": "Thing", "message": "refused: s3cr&t pa…; s3cr&t pass", "4711": "4711", "fieldsV1": { "k:{\"a\":\"s3cr&t pass\"}": 1 } },
+        { "kind": "Widget", "message": "refused: s3cr&t pa…; s3cr&t pass", "4711": "4711", "fieldsV1": { "k:{\"a\":\"s3cr&t pass\"}": 1 } },
     ] });
     let hidden = hidden(&object);
     let (held, map, custom) = (&hidden["items"][0]["data"], &hidden["items"][1], &hidden["items"][2]);
@@ -124,7 +124,7 @@ fn known_secrets_are_hidden_elsewhere_long_ones_within_texts_short_ones_as_a_who
     );
     assert_eq!(map["data"]["name"], decoded(&held["name"]));
     assert_eq!(custom["message"], format!("refused: …; {long}"));
-    assert_eq!(custom["4711"], "4711", "a short text that nobody says is a secret");
+    assert_eq!(custom["4711"], "4711", "a short text that is not marked as a secret");
     assert_eq!(custom["fieldsV1"][format!("k:{{\"a\":\"{long}\"}}")], 1);
 }
 

@@ -35,7 +35,7 @@ mod setup;
 /// Runs an API server, the controllers and examples in one process
 ///
 /// The API server is Lockstep's model of a Kubernetes API server, kept in memory; kubectl and other clients can use it. The
-/// resource definitions are installed, the controllers run, and examples are applied, with models of the systems around
+/// CRDs are installed, the controllers run, and examples are applied, with models of the systems around
 /// them. Then every change is shown as it happens, until Ctrl-C. Nothing is kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     choice: Choice,
 
-    /// Serve the API alone: no resource definitions, no controllers, no examples
+    /// Serve the API alone: no CRDs, no controllers, no examples
     #[arg(long)]
     bare: bool,
 

@@ -43,7 +43,7 @@ fn filter(level: &str) -> anyhow::Result<EnvFilter> {
     let is_misspelt = |word: &&str| !word.contains(['=', '[']) && !is_level(word);
     if let Some(word) = level.split(',').find(is_misspelt) {
         bail!(
-            "{word:?} is none; write off, error, warn, info, debug or trace, or directives such as \
+            "{word:?} is not a log level; use off, error, warn, info, debug or trace, or directives such as \
              info,lockstep=debug"
         );
     }

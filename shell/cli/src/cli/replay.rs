@@ -17,10 +17,10 @@ use super::count;
 
 mod brief;
 
-/// Takes the steps of a recorded run again and compares what the controller decides
+/// Replays a recording and checks that the decisions match
 ///
-/// Reads what `lockstep run --record` wrote. Each step is a line: its number, the time since the start, what went in,
-/// and what was asked for. The first step that decides anything else ends the replay with exit code 1.
+/// Reads what `lockstep run --record` wrote. Each step is a line: its number, the time since the start, the event,
+/// and the requests. The first step with another output ends the replay with exit code 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long)]
     step: bool,
 
-    /// Show what the first step that differs gave out then (-) and gives out now (+)
+    /// Show the recorded output (-) and the replayed output (+) of the first step that differs
     #[arg(long)]
     diff: bool,
 }
@@ -46,7 +46,7 @@ Examples:
   lockstep replay run.jsonl.1 --until 250
   lockstep replay run.jsonl --diff
 
-Recordings hold stand-ins such as hidden-6d0f0e5ac3b71f94 instead of the values of Secrets.";
+Recordings contain placeholders such as hidden-6d0f0e5ac3b71f94 instead of the values of Secrets.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.step && !io::stdin().is_terminal() {
@@ -137,8 +137,8 @@ fn differs(
     }
     let hint = if args.diff { "" } else { "; --diff shows how" };
     bail!(
-        "{file}: step {number} gave out something else when it was recorded (lockstep {}) than it gives out now \
-         (lockstep {}){hint}",
+        "{file}: step {number}: the output differs from the recording (recorded by lockstep {}, replayed by \
+         lockstep {}){hint}",
         header.program,
         env!("CARGO_PKG_VERSION")
     )

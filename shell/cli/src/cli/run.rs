@@ -28,27 +28,27 @@ use super::{logging, process};
 
 /// Runs controllers against a cluster
 ///
-/// The cluster is that of the current kubeconfig (--kubeconfig, KUBECONFIG, ~/.kube/config), or the one whose pod this runs
-/// in. Every flag can be given by its environment variable as well. One that is given again counts as it was given last.
+/// The cluster is that of the current kubeconfig (--kubeconfig, KUBECONFIG, ~/.kube/config), or that of the pod in which
+/// it runs. Every flag also has an environment variable. If a flag is repeated, the last value wins.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Args {
     #[command(flatten)]
     choice: Choice,
 
-    /// Where the Lease of the leader election is [default: the namespace of the context, or of the pod]
+    /// The namespace of the Lease for leader election [default: the namespace of the context, or of the pod]
     #[arg(long, value_name = "NAMESPACE", env = "LOCKSTEP_NAMESPACE")]
     namespace: Option<String>,
 
-    /// Where /metrics is served; 0 for nowhere
+    /// Where /metrics is served; 0 disables it
     #[arg(long, value_name = "ADDR", default_value = ":8080", env = "LOCKSTEP_METRICS_BIND_ADDRESS")]
     metrics_bind_address: Address,
 
-    /// Where /healthz and /readyz are served; 0 for nowhere
+    /// Where /healthz and /readyz are served; 0 disables it
     #[arg(long, value_name = "ADDR", default_value = ":8081", env = "LOCKSTEP_HEALTH_PROBE_BIND_ADDRESS")]
     health_probe_bind_address: Address,
 
-    /// Act only while holding the Lease, so that several replicas can run
+    /// Enable leader election, so that several replicas can run
     #[arg(
         long,
         value_name = "BOOL",
@@ -69,11 +69,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LEVEL", default_value = "info", env = "LOCKSTEP_LOG_LEVEL")]
     log_level: String,
 
-    /// How log lines look
+    /// The format of log lines
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", env = "LOCKSTEP_LOG_FORMAT")]
     log_format: logging::Format,
 
-    /// Most objects that each controller works on at a time [default: 16; bridge: 5]
+    /// Maximum number of concurrent reconciles of each controller [default: 16; bridge: 5]
     #[arg(
         long,
         value_name = "N",
@@ -82,7 +82,7 @@ pub(crate) struct Args {
     )]
     concurrency: Option<u16>,
 
-    /// How often everything is looked at again, such as 90s, 10m or 1h
+    /// Interval of the resync of all objects, such as 90s, 10m or 1h
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = resync, env = "LOCKSTEP_RESYNC")]
     resync: Duration,
 
@@ -90,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", env = "LOCKSTEP_RECORD")]
     record: Option<PathBuf>,
 
-    /// How large the recording may become, such as 512Ki, 64Mi or 1Gi, before a new file begins; three older ones are
+    /// Maximum size of the recording, such as 512Ki, 64Mi or 1Gi, before a new file begins; three older ones are
     /// kept as FILE.1, FILE.2 and FILE.3
     #[arg(
         long,
@@ -118,7 +118,7 @@ Examples:
   lockstep run --metrics-bind-address 127.0.0.1:9090 --health-probe-bind-address 0
   lockstep run --controllers namespaceclass --record run.jsonl
 
-The resource definitions come first:
+Install the CRDs first:
   lockstep crds --controllers namespaceclass | kubectl apply --server-side -f -
 Ctrl-C or SIGTERM ends it, after what is being written.";
 
@@ -126,8 +126,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let sets = controllers::select_running(&args.choice.controllers).map_err(Misuse::of)?;
     if args.record.is_some() && sets.len() != 1 {
         let names = sets.iter().map(|set| set.controller).collect::<Vec<_>>().join(", ");
-        let story =
-            format!("--record writes down one controller; choose it with --controllers, out of {names}");
+        let story = format!("--record records one controller; choose it with --controllers, out of {names}");
         return Err(Misuse(story).into());
     }
     logging::start(&args.log_level, args.log_format)?;
@@ -212,8 +211,7 @@ async fn connect(config: kube::Config, sets: &[CrdSet]) -> anyhow::Result<kube::
     if !missing.is_empty() {
         let names = missing.iter().map(|kind| format!("{}.{}", kind.plural, kind.group));
         bail!(
-            "the cluster at {url} does not know {}; install the definitions with: \
-             {crds} -f -",
+            "the cluster at {url} does not serve {}; install the CRDs with: {crds} -f -",
             names.collect::<Vec<_>>().join(", ")
         );
     }
@@ -221,9 +219,9 @@ async fn connect(config: kube::Config, sets: &[CrdSet]) -> anyhow::Result<kube::
     let unknown = controllers::unknown_fields(&client, sets).await;
     if !unknown.is_empty() {
         bail!(
-            "the cluster at {url} has another definition, which does not know {}; if it is somebody else's, as NVIDIA's DPF \
-             defines DPUServices too, the controller can't run here, and if it is an older one of ours, upgrade it with: \
-             {crds} --force-conflicts -f -",
+            "the CRD in the cluster at {url} lacks {}; if the CRD belongs to another project (NVIDIA's DPF \
+             has its own DPUServices), the controller can't run in this cluster; if it is an older version \
+             of Lockstep's, upgrade it with: {crds} --force-conflicts -f -",
             unknown.join(", ")
         );
     }
@@ -250,7 +248,7 @@ fn size(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::super::{Cli, Command};
     use super::*;
@@ -274,6 +272,17 @@ mod tests {
         let Command::Run(args) = Cli::try_parse_from(line).unwrap().command else { unreachable!() };
         assert_eq!((args.log_level.as_str(), args.leader_elect), ("debug", true));
         assert_eq!(args.choice.controllers, ["sentinel", "bridge"]);
+    }
+
+    #[test]
+    fn the_help_names_the_default_concurrency() {
+        let mut cli = Cli::command();
+        let help = cli.find_subcommand_mut("run").unwrap().render_help().to_string();
+        let help: Vec<&str> = help.split_whitespace().collect();
+        let help = help.join(" ");
+        let [most, bridge] = ["namespaceclass", "bridge"].map(controllers::concurrency);
+        assert!(help.contains(&format!("[default: {most}; bridge: {bridge}]")), "{help}");
+        assert_eq!(usize::from(most), Config::default().concurrency);
     }
 
     #[test]

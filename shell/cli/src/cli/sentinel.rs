@@ -23,8 +23,8 @@ use super::{logging, process};
 
 /// Runs the HyperFleet Sentinel of one SentinelConfig
 ///
-/// It polls the resources of its shard and publishes a reconcile event for each whose backoff has expired. The cluster is
-/// that of the current kubeconfig (KUBECONFIG, ~/.kube/config), or the one whose pod this runs in.
+/// It polls the resources of its shard and publishes a reconcile event for each one with an expired backoff. The cluster
+/// is that of the current kubeconfig (KUBECONFIG, ~/.kube/config), or that of the pod in which it runs.
 #[derive(Debug, clap::Parser)]
 #[command(after_help = ENVIRONMENT, max_term_width = 100)]
 pub(crate) struct Args {
@@ -36,11 +36,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
-    /// Where /metrics is served; 0 for nowhere
+    /// Where /metrics is served; 0 disables it
     #[arg(long, value_name = "ADDR", default_value = ":8080")]
     metrics_bind_address: Address,
 
-    /// Where /healthz and /readyz are served; 0 for nowhere
+    /// Where /healthz and /readyz are served; 0 disables it
     #[arg(long, value_name = "ADDR", default_value = ":8081")]
     health_probe_bind_address: Address,
 }
@@ -50,15 +50,15 @@ Environment:
   HYPERFLEET_API_TOKEN_FILE       A file with the bearer token for the HyperFleet API; read again when it changes
   GOOGLE_APPLICATION_CREDENTIALS  The key for Google Pub/Sub [default: that of the environment]
   PUBSUB_EMULATOR_HOST            The Pub/Sub emulator to publish to, such as localhost:8085
-  LOCKSTEP_SHUTDOWN_TIMEOUT       How long confirms in flight are awaited at the end [default: 5s]
-  LOCKSTEP_LOG_LEVEL              off, error, warn, info, debug (tells each decision), trace [default: info]
+  LOCKSTEP_SHUTDOWN_TIMEOUT       How long to wait for confirms in flight at shutdown [default: 5s]
+  LOCKSTEP_LOG_LEVEL              off, error, warn, info, debug (logs each decision), trace [default: info]
   LOCKSTEP_LOG_FORMAT             text or json [default: text]
   LOCKSTEP_TRACEPARENT            true: events name their place in the trace of their poll (W3C Trace Context)
                                   [default: false]
   OTEL_EXPORTER_OTLP_ENDPOINT     An OpenTelemetry collector for the spans of polls and of the events that they publish,
                                   such as http://collector:4318; events name their place then [default: none]
 
-The resource definition comes first: lockstep crds --controllers sentinel | kubectl apply --server-side -f -
+Install the CRD first: lockstep crds --controllers sentinel | kubectl apply --server-side -f -
 Ctrl-C or SIGTERM ends it, after the confirms in flight.";
 
 /// The minimum time for the export of the last spans, even if the confirms used the whole shutdown timeout.

@@ -107,7 +107,7 @@ fn replay(args: &Args, file: &PlanFile) -> anyhow::Result<Report> {
     let took = began.elapsed() / 2;
     ensure!(
         first.hash == run.hash,
-        "the plan did not run the same way twice (hashes {} and {}), which is a bug of the simulator; please report it \
+        "two runs of the plan differ (hashes {} and {}), which is a bug of the simulator; please report it \
          with {}",
         first.hash,
         run.hash,

@@ -69,7 +69,7 @@ async fn run_rejects_crds_of_another_operator() {
 
     let args = ["run", "--kubeconfig", "lockstep.kubeconfig", "--controllers", "dpuservice"];
     let output = run(folder.path(), &args);
-    fails(&output, &["does not know spec.source of DPUService;", "DPF", &served.url]);
+    fails(&output, &["lacks spec.source of DPUService;", "DPF", &served.url]);
     assert_eq!(served.terminate(), Some(0));
 }
 

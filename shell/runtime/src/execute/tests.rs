@@ -126,7 +126,7 @@ async fn discovery_leaves_subresources_out() {
         "resources": [
             resource("deployments", "Deployment", true),
             resource("deployments/status", "Deployment", true),
-            resource("things", "Thing", false),
+            resource("widgets", "Widget", false),
         ],
     });
     let discover = Action::Discover { api_version: "apps/v1".to_owned() };
@@ -134,7 +134,7 @@ async fn discovery_leaves_subresources_out() {
     assert_eq!(line, "GET /apis/apps/v1 - application/json");
     let kinds = vec![
         Kind::known("apps", "v1", "Deployment", "deployments", true),
-        Kind::known("apps", "v1", "Thing", "things", false),
+        Kind::known("apps", "v1", "Widget", "widgets", false),
     ];
     assert_eq!(outcome, Ok(Success::Kinds(kinds)));
 }

@@ -43,7 +43,9 @@ pub(super) fn check(path: &Path) -> anyhow::Result<()> {
     let mut limited = io::Read::by_ref(&mut file).take(BEGINNING.len() as u64);
     limited.read_to_end(&mut beginning).with_context(|| format!("cannot record to {shown}"))?;
     if !BEGINNING.starts_with(&beginning) {
-        bail!("cannot record to {shown}: it exists and is no recording; name another file, or remove it");
+        bail!(
+            "cannot record to {shown}: it exists and is not a recording; choose another file, or remove it"
+        );
     }
     Ok(())
 }

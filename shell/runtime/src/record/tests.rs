@@ -220,9 +220,9 @@ fn a_word_of_the_program_as_a_secret_changes_no_decision() {
 /// A machine that is written to JSON and read again before every step.
 struct Reborn(Box<dyn Recordable + Send>);
 
-impl Machine for Reborn {
-    fn name(&self) -> &'static str {
-        self.0.name()
+impl Wrapper for Reborn {
+    fn inner(&self) -> &dyn Machine {
+        &*self.0
     }
 
     fn step(&mut self, event: Event, now: Now) -> Step {
@@ -230,18 +230,6 @@ impl Machine for Reborn {
         let state = serde_json::from_str(&state).unwrap();
         self.0 = Box::new(Operator::revive(Origin::Checkpoint(&state)).unwrap());
         self.0.step(event, now)
-    }
-
-    fn deadline(&self) -> Option<Deadline> {
-        self.0.deadline()
-    }
-
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.0.queue_depths()
-    }
-
-    fn is_synced(&self) -> bool {
-        self.0.is_synced()
     }
 }
 

@@ -69,7 +69,7 @@ impl Writer {
         if let Err(stopped) = self.write_all(messages) {
             let path = self.options.path.display();
             warn!(
-                "recording stopped: {path}: {stopped}; the controller goes on, and what was written can be replayed"
+                "recording stopped: {path}: {stopped}; the controller continues, and the recording so far can be replayed"
             );
         }
     }

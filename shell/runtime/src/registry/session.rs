@@ -95,8 +95,10 @@ impl<'a> Session<'a> {
             (Some(Challenge::Basic), Some((user, password))) => {
                 Ok(Authorization::Basic { user: user.to_owned(), password: password.to_owned() })
             }
-            (Some(Challenge::Basic), None) => refused("it asks for credentials, and there are none for it"),
-            (None, _) => refused("it asks for neither a token nor credentials, and lets nobody in"),
+            (Some(Challenge::Basic), None) => {
+                refused("it requires credentials, and the pull secret has none for it")
+            }
+            (None, _) => refused("it refuses anonymous access, but requests neither a token nor credentials"),
         }
     }
 

@@ -52,13 +52,14 @@ impl<E: SpanExporter + 'static> SpanExporter for Carrier<E> {
         match self.carry(batch).await {
             Ok(()) => match self.lost.swap(0, Ordering::Relaxed) {
                 0 => {}
-                lost => info!("the collector at {collector} takes spans again; {lost} were lost"),
+                lost => info!("the collector at {collector} accepts spans again; {lost} were lost"),
             },
             Err(problem) => {
                 if self.lost.fetch_add(count, Ordering::Relaxed) == 0 {
                     warn!(
-                        "spans are lost until the collector at {collector} takes them, which is told then: {problem}; \
-                         check OTEL_EXPORTER_OTLP_ENDPOINT, and that the collector runs and can be reached from here"
+                        "spans are lost until the collector at {collector} accepts them, which will be \
+                         logged: {problem}; check OTEL_EXPORTER_OTLP_ENDPOINT, and that the collector runs \
+                         and can be reached from here"
                     );
                 }
             }

@@ -50,7 +50,7 @@ pub(super) struct Process {
 impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Process")
-            .field("life", &self.incarnation)
+            .field("process", &self.incarnation)
             .field("alive", &self.alive)
             .finish_non_exhaustive()
     }

@@ -144,7 +144,7 @@ impl<'a> Running<'a> {
 
     /// Checks that nothing is written in the desired state.
     fn quiet(&mut self) -> Result<(), Violation> {
-        if !self.simulation.subject.comes_to_rest() {
+        if !self.simulation.subject.becomes_idle() {
             self.until(self.cluster.elapsed() + BUSY)?;
             return self.differs();
         }

@@ -96,7 +96,7 @@ pub enum Kind {
     /// A process emits a note.
     Note,
     /// A process starts or crashes.
-    #[serde(rename = "life")]
+    #[serde(rename = "process")]
     ProcessState,
     /// An invariant is violated.
     Violation,
@@ -153,7 +153,7 @@ impl Kind {
             Self::Fault => "fault",
             Self::Operation => "act",
             Self::Note => "note",
-            Self::ProcessState => "life",
+            Self::ProcessState => "process",
             Self::Violation => "violation",
         }
     }

@@ -13,7 +13,7 @@ const SHAPES = {
   fault: "M1 -7L-5 1H-1L-2 7L5 -2H1z",
   act: "M0 -6L5 5H-5z",
   note: "M-4 -4H4V4H-4z",
-  life: "M-2 -7H2V7H-2z",
+  process: "M-2 -7H2V7H-2z",
   violation: "M-7 -4L-4 -7L0 -3L4 -7L7 -4L3 0L7 4L4 7L0 3L-4 7L-7 4L-3 0z",
 };
 const violated = items.findIndex((item) => item.kind === "violation");

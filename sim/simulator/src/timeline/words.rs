@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockstep_engine::action::{Action, Outcome, Success};
 use lockstep_engine::machine::{Event, Note, ReconcileResult};
-use lockstep_engine::object::{Kind, is_deleting, metadata};
+use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
 use serde_json::{Value, json};
 
 use crate::cluster::{Carried, Change, FaultVerdict};
@@ -144,12 +144,20 @@ pub(super) fn note(note: &Note) -> String {
         Note::EventAnnounced { object, reason, note, .. } => format!("event on {object}: {reason}: {note}"),
         Note::LeadershipChanged { leading: true } => "became the leader".to_owned(),
         Note::LeadershipChanged { leading: false } => "is the leader no longer".to_owned(),
-        Note::Error { message } => format!("error: {message}"),
+        Note::Error { message, objects } => format!("error: {}", about(message, objects)),
         Note::Warning { message } => format!("warning: {message}"),
-        Note::Log { message, .. } => message.clone(),
+        Note::Log { message, objects, .. } => about(message, objects),
+        Note::Published { event, resource_type, resource } => {
+            format!("published {event} about {resource_type}/{resource}")
+        }
         Note::Measured(measure) => {
             format!("{} {}: {:?}", measure.metric, measure.labels.join(","), measure.by)
         }
         Note::Traced(span) => format!("span {}", span.name),
     }
+}
+
+/// Returns a message with the objects that it is about.
+fn about(message: &str, objects: &[ObjectRef]) -> String {
+    objects.iter().fold(message.to_owned(), |text, object| format!("{text} [{object}]"))
 }

@@ -20,7 +20,7 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
         if is_deleting(bridge) {
             differ(format!("it is still there: {}", bridge["status"]["message"]));
         } else if bridge["status"]["observedGeneration"] != bridge["metadata"]["generation"] {
-            differ("its status speaks of another generation".to_owned());
+            differ("its status is of another generation".to_owned());
         } else if let Some(rival) = rival(bridge, &bridges) {
             if bridge["status"]["phase"] == "Ready" {
                 differ(format!("it is Ready, and {rival} has its DPUCluster"));

@@ -15,77 +15,77 @@ mod judged;
 pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
         name: "a_cluster_goes_only_with_its_bridge",
-        sentence: "A HostedCluster or NodePool is deleted only when its bridge is being deleted, whatever else is missing.",
+        sentence: "A HostedCluster or NodePool is deleted only when its bridge is being deleted, even if other objects are missing.",
         holds: a_cluster_goes_only_with_its_bridge,
     },
     Invariant {
         name: "the_finalizer_comes_first",
-        sentence: "Nothing is made for a bridge that does not carry the finalizer.",
+        sentence: "Nothing is created for a bridge without the finalizer.",
         holds: the_finalizer_comes_first,
     },
     Invariant {
         name: "the_finalizer_goes_last",
-        sentence: "The finalizer goes only when the HostedCluster and the NodePool of the bridge are gone.",
+        sentence: "The finalizer is removed only when the HostedCluster and the NodePool of the bridge are gone.",
         holds: the_finalizer_goes_last,
     },
     Invariant {
         name: "phases_follow_the_table",
-        sentence: "A phase changes along the edges of the specification's table only.",
+        sentence: "A phase changes only along the edges of the specification's table.",
         holds: phases_follow_the_table,
     },
     Invariant {
         name: "ready_means_available",
-        sentence: "A bridge is called Ready only if the HostedCluster was available by all that the process was told.",
+        sentence: "A bridge is Ready only if the HostedCluster was available according to everything that the process received.",
         holds: ready_means_available,
     },
     Invariant {
         name: "ready_means_healthy",
-        sentence: "A bridge is called Ready only if its HostedCluster was not Degraded a moment ago, or was being rolled out.",
+        sentence: "A bridge is Ready only if its HostedCluster was not Degraded a moment ago, or was being rolled out.",
         holds: judged::ready_means_healthy,
     },
     Invariant {
         name: "ingress_follows_the_nodes",
-        sentence: "An ingress endpoint is given only once a version of the whole cluster was complete.",
+        sentence: "The status has an ingress endpoint only after a version of the whole cluster was complete.",
         holds: judged::ingress_follows_the_nodes,
     },
     Invariant {
         name: "an_available_cluster_is_not_failed",
-        sentence: "What HyperShift says of an upgrade, a pause or its registry, and another address to come, make no bridge Failed whose HostedCluster is available.",
+        sentence: "A bridge with an available HostedCluster is not Failed because of HyperShift's reports about an upgrade, a pause or its registry, or because of a pending address.",
         holds: an_available_cluster_is_not_failed,
     },
     Invariant {
         name: "no_condition_freezes",
-        sentence: "A pass that ends well leaves all conditions for the generation that was known when it began.",
+        sentence: "A pass that succeeds leaves all conditions at the generation that was known when it began.",
         holds: judged::no_condition_freezes,
     },
     Invariant {
         name: "what_cannot_be_watched_is_unknown",
-        sentence: "While HostedClusters or NodePools can't be watched, what is judged from them alone is Unknown.",
+        sentence: "While HostedClusters or NodePools can't be watched, conditions that depend on them alone are Unknown.",
         holds: judged::what_cannot_be_watched_is_unknown,
     },
     Invariant {
         name: "a_lost_dpucluster_is_reported",
-        sentence: "A pass leaves no DPUClusterValid that is True where the DPUCluster was known to be gone when it began.",
+        sentence: "A pass does not leave DPUClusterValid True if the DPUCluster was known to be gone when it began.",
         holds: judged::a_lost_dpucluster_is_reported,
     },
     Invariant {
         name: "all_met_means_checked",
-        sentence: "All prerequisites are met only once a registry was found to have the release image.",
+        sentence: "All prerequisites are met only after a registry was found to have the release image.",
         holds: judged::all_met_means_checked,
     },
     Invariant {
         name: "the_nodepool_follows",
-        sentence: "A NodePool is given another release only when its HostedCluster has completed it.",
+        sentence: "A NodePool gets another release only when its HostedCluster has completed it.",
         holds: the_nodepool_follows,
     },
     Invariant {
-        name: "an_address_is_not_given_up_in_vain",
-        sentence: "The API server's Service asks for what another has only if that is a bridge's too, and one wants its own address.",
+        name: "an_address_is_released_only_for_another",
+        sentence: "A Service that has an address requests the address of another Service only if that one belongs to a bridge too, and a bridge requests the first Service's address.",
         holds: an_address_is_released_only_for_another_bridge,
     },
     Invariant {
         name: "what_is_immutable_is_left_alone",
-        sentence: "No write is refused because it changes what HyperShift can't change.",
+        sentence: "No write is refused because it changes a field that HyperShift can't change.",
         holds: what_is_immutable_is_left_alone,
     },
 ];
@@ -106,7 +106,7 @@ pub(super) fn may_change(change: &Change, server: &ApiServer, history: &History)
         "HostedCluster" | "NodePool" => {
             let is_ours = |object: &Value| controller_uid(object).is_some_and(|uid| is_bridge(history, uid));
             match (old.as_deref(), new.as_deref()) {
-                (Some(old), _) if !is_ours(old) => refuse("it is somebody else's"),
+                (Some(old), _) if !is_ours(old) => refuse("it belongs to another client"),
                 (_, Some(new)) if !is_ours(new) => refuse("no bridge owns it"),
                 _ => Ok(()),
             }
@@ -114,8 +114,8 @@ pub(super) fn may_change(change: &Change, server: &ApiServer, history: &History)
         "Secret" => {
             let is_ours = |object: &Value| label(object, BRIDGE_NAME).is_some();
             match (old.as_deref(), new.as_deref()) {
-                (Some(old), _) if !is_ours(old) => refuse("it is somebody else's"),
-                (_, Some(new)) if !is_ours(new) => refuse("it does not tell whose it is"),
+                (Some(old), _) if !is_ours(old) => refuse("it belongs to another client"),
+                (_, Some(new)) if !is_ours(new) => refuse("it has no label that names its bridge"),
                 _ => Ok(()),
             }
         }
@@ -183,7 +183,7 @@ fn dpu_cluster(
         ("", _) => refuse("it was given a kubeconfig that is of none of its bridges"),
         (taken, "") if bridges.iter().any(|bridge| is_of(bridge, taken) && is_deleting(bridge)) => Ok(()),
         (_, "") => refuse("a kubeconfig was taken away that is of no bridge that goes"),
-        _ => refuse("the kubeconfig of somebody else was replaced"),
+        _ => refuse("the kubeconfig of another client was replaced"),
     }
 }
 
@@ -302,7 +302,9 @@ fn ready_means_available(moment: &Moment<'_>) -> Result<(), String> {
     if observed.chain(before).any(|cluster| was_available(cluster)) {
         return Ok(());
     }
-    Err(format!("{object} is called Ready, and its HostedCluster was not available by all that was told"))
+    Err(format!(
+        "{object} is Ready, but its HostedCluster was not available according to everything that the process received"
+    ))
 }
 
 fn an_available_cluster_is_not_failed(moment: &Moment<'_>) -> Result<(), String> {

@@ -11,28 +11,28 @@ use super::common::HOST;
 pub(super) const BUGS: &[Bug] = &[
     Bug {
         name: "backoff_by_wall_clock",
-        sentence: "Delays are counted by the wall clock, which jumps.",
+        sentence: "Delays are measured by the wall clock, which jumps.",
         controller: HOST,
         plant: plant::<WallClock>,
         garble: None,
     },
     Bug {
         name: "milliseconds_for_seconds",
-        sentence: "Delays are a hundred times too short: a hot loop wherever something keeps failing.",
+        sentence: "Delays are a hundred times too short, so repeated failures cause a hot loop.",
         controller: HOST,
         plant: plant::<FastClock>,
         garble: None,
     },
     Bug {
         name: "requeues_are_dropped",
-        sentence: "A key that failed is not tried again before the next resync.",
+        sentence: "A key that failed is not retried before the next resync.",
         controller: HOST,
         plant: plant::<NoRequeue>,
         garble: None,
     },
     Bug {
         name: "nothing_is_timed",
-        sentence: "The machine is never woken: no retries, no resync.",
+        sentence: "The timer of the machine never fires: no retries, no resync.",
         controller: HOST,
         plant: plant::<NoDeadline>,
         garble: None,

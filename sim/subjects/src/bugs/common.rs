@@ -155,7 +155,7 @@ impl Flaw for LogsSecrets {
 
     fn step(&mut self, step: &mut Step) {
         if let Some(message) = self.read.take() {
-            step.notes.push(Note::Log { debug: true, message });
+            step.notes.push(Note::debug(message));
         }
     }
 }

@@ -25,15 +25,15 @@ const fn bug(
 }
 
 pub(super) const BUGS: &[Bug] = &[
-    bug("publishes_early", "Backoffs are taken for shorter than they are.", plant::<PublishesEarly>),
+    bug("publishes_early", "Backoffs are too short.", plant::<PublishesEarly>),
     bug(
         "silence_is_a_confirm",
-        "An event that was never confirmed is taken for confirmed.",
+        "An event that was never confirmed counts as confirmed.",
         plant::<SilenceIsAConfirm>,
     ),
     bug(
         "a_nack_is_a_confirm",
-        "An event that the broker refused is taken for confirmed.",
+        "An event that the broker refused counts as confirmed.",
         plant::<NackIsAConfirm>,
     ),
     bug(
@@ -41,66 +41,62 @@ pub(super) const BUGS: &[Bug] = &[
         "Events are counted as published when they are sent.",
         plant::<CountsWhatIsSent>,
     ),
-    bug("forgets_the_last_item", "The last item of each page is lost.", plant::<ForgetsTheLastItem>),
+    bug("forgets_the_last_item", "The last item of each page is dropped.", plant::<ForgetsTheLastItem>),
     bug(
         "one_bad_item_spoils_a_page",
-        "A page with a malformed item is thrown away.",
+        "A page with a malformed item is discarded.",
         plant::<OneBadItemSpoilsAPage>,
     ),
     bug("publishes_twice", "The first event of a request is sent twice.", plant::<PublishesTwice>),
-    bug(
-        "never_connects_again",
-        "A connection that failed is never tried again.",
-        plant::<NeverConnectsAgain>,
-    ),
-    bug("never_reloads", "Changes of the configuration go unseen.", plant::<NeverReloads>),
+    bug("never_connects_again", "A connection that failed is never retried.", plant::<NeverConnectsAgain>),
+    bug("never_reloads", "Changes of the configuration are ignored.", plant::<NeverReloads>),
     bug("skips_are_not_counted", "Skipped resources are not counted.", plant::<SkipsAreNotCounted>),
-    bug("tells_the_url", "The broker's URL is logged when it is connected to.", plant::<LogsTheUrl>),
+    bug("logs_broker_url", "The broker's URL is logged after connecting.", plant::<LogsTheUrl>),
     bug(
         "an_api_that_is_busy_is_given_up",
-        "After the API asked to be left alone it is never asked again.",
+        "After a response with Retry-After, the API is never requested again.",
         plant::<GivesUp>,
     ),
-    bug("troubles_are_not_told", "Whatever is wrong, the status says that all is well.", plant::<AllIsWell>),
+    bug("outages_are_not_reported", "All conditions are True during every outage.", plant::<AllIsWell>),
     bug(
         "takes_pleas_for_failures",
-        "A page that the busy API puts off is taken for one that fails, and passed over.",
+        "A page that the API delays (429) counts as failed and is skipped.",
         plant::<TakesPleasForFailures>,
     ),
     bug(
         "a_failing_page_ends_the_cycle",
-        "When a page can't be read, the pages after it are left for the next cycle.",
+        "When a page can't be read, the following pages are left for the next cycle.",
         plant::<FailingPageEndsTheCycle>,
     ),
     bug(
         "a_failing_page_is_the_last",
-        "A page that can't be read is taken for an empty one: for the end of the list.",
+        "A page that can't be read counts as empty, and so as the end of the list.",
         plant::<FailingPageIsTheLast>,
     ),
-    bug("asks_beyond_the_end", "Pages are requested that the list does not have.", plant::<AsksBeyondTheEnd>),
+    bug("asks_beyond_the_end", "Pages beyond the end of the list are requested.", plant::<AsksBeyondTheEnd>),
     bug(
         "skips_what_is_too_large",
-        "A page that is too large to be read is taken for one that fails, and passed over.",
+        "A page that is too large counts as failed and is skipped.",
         plant::<SkipsWhatIsTooLarge>,
     ),
     bug(
         "begins_anywhere",
-        "After a poll that read nothing the next one begins at page 6.",
+        "After a poll that read nothing, the next one begins at page 6.",
         plant::<BeginsAnywhere>,
     ),
     bug(
         "continues_without_a_configuration",
-        "The deletion of the configuration goes unseen.",
+        "The deletion of the configuration is ignored.",
         plant::<ContinuesWithoutAConfiguration>,
     ),
     bug(
         "status_lags_behind",
-        "The status follows a change of the configuration half a minute later.",
+        "The status is updated half a minute after a change of the configuration.",
         plant::<StatusLagsBehind>,
     ),
     bug(
         "counts_failed_pages",
-        "Each page that fails is counted as a failure of the API.",
+        "Each failed page is counted as a failure of the API.",
         plant::<CountsFailedPages>,
     ),
 ];
@@ -284,7 +280,7 @@ impl Flaw for LogsTheUrl {
     }
 
     fn step(&mut self, step: &mut Step) {
-        step.notes.extend(self.0.take().map(|message| Note::Log { debug: false, message }));
+        step.notes.extend(self.0.take().map(Note::info));
     }
 }
 

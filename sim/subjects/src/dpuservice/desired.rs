@@ -102,10 +102,10 @@ fn status(service: &Value, clusters: &[Arc<Value>], differ: &mut dyn FnMut(Strin
     let is_broken = causes.iter().any(|cause| values[*cause] == true);
     let (count, well) = (clusters.len(), if is_broken { 0 } else { clusters.len() });
     if status["observedGeneration"] != service["metadata"]["generation"] {
-        differ("its status speaks of another generation".to_owned());
+        differ("its status is of another generation".to_owned());
     }
     if status["rollout"]["clusters"] != format!("{well}/{count}") {
-        differ(format!("its status tells of {} clusters, not {well}/{count}", status["rollout"]["clusters"]));
+        differ(format!("its status reports {} clusters, not {well}/{count}", status["rollout"]["clusters"]));
     }
     let ready = if count > 0 && !is_broken { "True" } else { "False" };
     if !condition(service, "Ready").starts_with(ready) {
@@ -113,7 +113,11 @@ fn status(service: &Value, clusters: &[Arc<Value>], differ: &mut dyn FnMut(Strin
     }
     let entries = |field: &str| status[field].as_object().map_or(0, serde_json::Map::len);
     if entries("sync") != count || entries("health") != count {
-        differ(format!("its status tells how {} and {} of {count} are", entries("sync"), entries("health")));
+        differ(format!(
+            "its status reports {} and {} of {count} clusters",
+            entries("sync"),
+            entries("health")
+        ));
     }
 }
 
@@ -158,7 +162,7 @@ fn leftovers(
         differences.push(format!("the AppProject permits {permitted:?}"));
     } else if label(project, MANAGED_BY).is_none() {
         // A project that is being deleted stays usable until Argo CD removes its finalizer.
-        differences.push("the AppProject is somebody else's".to_owned());
+        differences.push("the AppProject belongs to another client".to_owned());
     }
 }
 

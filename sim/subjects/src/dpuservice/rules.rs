@@ -33,77 +33,77 @@ const MEDDLING: Duration = Duration::from_mins(15);
 pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
         name: "an_application_goes_with_its_service_or_cluster",
-        sentence: "The Application of a service that stays on a cluster that stays is not deleted.",
+        sentence: "The Application of a service on a cluster is not deleted while both remain.",
         holds: an_application_goes_with_its_service_or_cluster,
     },
     Invariant {
         name: "an_application_is_made_once",
-        sentence: "No Application is made for a service on a cluster where there is one: none is renamed, none is doubled.",
+        sentence: "No Application is created if one exists for this service and cluster: none is renamed, none is duplicated.",
         holds: an_application_is_made_once,
     },
     Invariant {
         name: "what_was_taken_over_is_left_alone",
-        sentence: "An Application that says nothing of a service any more is not touched, once that could be known.",
+        sentence: "An Application that no longer names a service is not changed, once the controller could know that.",
         holds: what_was_taken_over_is_left_alone,
     },
     Invariant {
         name: "a_secret_outlives_its_applications",
-        sentence: "Argo CD's Secret of a cluster is removed only after its Applications, unless the cluster is gone and Argo CD stuck.",
+        sentence: "Argo CD's Secret of a cluster is removed after its Applications, unless the cluster is gone and Argo CD is stuck.",
         holds: a_secret_outlives_its_applications,
     },
     Invariant {
         name: "the_project_outlives_the_applications",
-        sentence: "The AppProject is removed, and ceases to permit a server, only when no Application needs it.",
+        sentence: "The AppProject is removed, and a server removed from it, only when no Application needs it.",
         holds: the_project_outlives_the_applications,
     },
     Invariant {
         name: "the_finalizer_comes_first",
-        sentence: "No Application is made for a service that does not carry the finalizer.",
+        sentence: "No Application is created for a service without the finalizer.",
         holds: the_finalizer_comes_first,
     },
     Invariant {
         name: "the_finalizer_goes_last",
-        sentence: "The finalizer of a service goes only when its Applications are gone.",
+        sentence: "The finalizer of a service is removed only when its Applications are gone.",
         holds: the_finalizer_goes_last,
     },
     Invariant {
         name: "nothing_is_left_running",
-        sentence: "What an Application has put on a cluster goes before it does, unless somebody else has meddled.",
+        sentence: "The workloads of an Application are removed before the Application, unless another client has interfered.",
         holds: nothing_is_left_running,
     },
     Invariant {
         name: "a_chart_goes_where_its_cluster_is",
-        sentence: "An Application goes to a server that the kubeconfig of its cluster names.",
+        sentence: "An Application names a server that the kubeconfig of its cluster names.",
         holds: a_chart_goes_where_its_cluster_is,
     },
     Invariant {
         name: "a_server_has_one_secret",
-        sentence: "No two clusters that stay are known to Argo CD by one server for long.",
+        sentence: "Argo CD does not know two remaining clusters by one server for long.",
         holds: a_server_has_one_secret,
     },
     Invariant {
         name: "nothing_has_an_owner_elsewhere",
-        sentence: "No owner reference is written into Argo CD's namespace, for which the garbage collector would delete.",
+        sentence: "No object in Argo CD's namespace gets an owner reference, because the garbage collector would delete it.",
         holds: nothing_has_an_owner_elsewhere,
     },
     Invariant {
         name: "reconciled_means_written",
-        sentence: "ApplicationsReconciled is True, of a service as it is now, only if each cluster has had its Application with its version.",
+        sentence: "ApplicationsReconciled is True at the current generation only if each cluster has had its Application with the current version.",
         holds: statements::reconciled_means_written,
     },
     Invariant {
         name: "ready_means_deployed",
-        sentence: "A service is called Ready, as it is now, only if Argo CD has called each of its Applications synced and healthy, with its version, and no sync of it has failed.",
+        sentence: "A service is Ready at its current generation only if Argo CD has reported each Application as synced and healthy with its version, and no sync of it has failed.",
         holds: statements::ready_means_deployed,
     },
     Invariant {
         name: "a_sync_is_ended_when_it_holds_up_a_change",
-        sentence: "The sync of an Application that stays is ended only if something else has been wanted for five minutes.",
+        sentence: "The sync of an Application that remains is terminated only if the desired state has differed for five minutes.",
         holds: ended::a_sync_is_ended_when_it_holds_up_a_change,
     },
     Invariant {
         name: "credentials_stay_in_secrets",
-        sentence: "Nothing of a kubeconfig is written into anything but a Secret.",
+        sentence: "No data of a kubeconfig is written into any object but a Secret.",
         holds: credentials_stay_in_secrets,
     },
 ];
@@ -139,7 +139,7 @@ pub(super) fn may_change(change: &Change) -> Result<(), String> {
         {
             Ok(())
         }
-        "Application" | "Secret" | "AppProject" => refuse("it is somebody else's"),
+        "Application" | "Secret" | "AppProject" => refuse("it belongs to another client"),
         _ => refuse("the controller has no business with it"),
     }
 }
@@ -205,7 +205,7 @@ fn what_was_taken_over_is_left_alone(moment: &Moment<'_>) -> Result<(), String> 
     let since = moment.history.versions(object).iter().rev().take_while(says_nothing).last();
     match since {
         Some(version) if version.at + STALE < moment.entry.at => {
-            Err(format!("{object} was touched, which somebody took over at {:?}", version.at))
+            Err(format!("{object} was changed, although another client took it over at {:?}", version.at))
         }
         _ => Ok(()),
     }

@@ -20,13 +20,18 @@ pub(super) const ACTS: &[Operation] = &[
     Operation::new("define a class", "admin", 6, define_class),
     Operation::new("update a class", "admin", 10, update_class),
     Operation::new("remove a class", "admin", 5, remove_class),
-    Operation::new("remove a class and define it anew", "admin", 3, replace_class),
-    Operation::new("pause a class, or let it go on", "admin", 3, pause_class),
+    Operation::new("remove a class and define it again", "admin", 3, replace_class),
+    Operation::new("pause a class, or resume it", "admin", 3, pause_class),
     Operation::new("limit how many namespaces of a class change at a time", "admin", 3, limit_class),
     Operation::new("create a namespace", "tenant", 5, create_namespace),
     Operation::new("label a namespace", "tenant", 10, label_namespace),
     Operation::new("take the label off a namespace", "tenant", 4, unlabel_namespace),
-    Operation::new("ask for a class in vain, or no longer", "tenant", 6, label_with_missing_class),
+    Operation::new(
+        "request a class that does not exist, or stop requesting it",
+        "tenant",
+        6,
+        label_with_missing_class,
+    ),
     Operation::new("touch a namespace", "tenant", 3, touch_namespace),
     Operation::new("delete a namespace", "tenant", 3, delete_namespace),
     Operation::new("edit what was applied", "other controller", 6, edit_applied),
@@ -36,7 +41,7 @@ pub(super) const ACTS: &[Operation] = &[
     Operation::new("hold back what was applied from deletion", "other controller", 2, hold_applied),
     Operation::new("delete a binding", "tenant", 3, delete_binding),
     Operation::new("put a binding into another class", "tenant", 3, edit_binding),
-    Operation::new("list what nobody applied in a binding's status", "tenant", 2, edit_status),
+    Operation::new("list resources that were not applied in a binding's status", "tenant", 2, edit_status),
 ];
 
 pub(super) fn config_map() -> Arc<Kind> {

@@ -144,7 +144,7 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
     if status["observedClassGeneration"] != class["metadata"]["generation"]
         || status["observedClassUid"] != class["metadata"]["uid"]
     {
-        differences.push(format!("the binding of {namespace} does not tell of the class as it is"));
+        differences.push(format!("the status of the binding of {namespace} does not match the class"));
     }
 }
 

@@ -21,7 +21,7 @@ mod rollout;
 pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
         name: "pruning_keeps_what_is_desired",
-        sentence: "What the class of a binding wants is not removed, unless the pass has read the class and it did not want it then.",
+        sentence: "A resource that the class lists is not pruned, unless the pass has read the class and it did not list the resource then.",
         holds: pruning_keeps_what_is_desired,
     },
     Invariant {
@@ -31,27 +31,27 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "adopted_objects_are_kept",
-        sentence: "What someone else created is not deleted, nor given an owner whose end would delete it, unless it came up while it was being applied.",
+        sentence: "An object that another client created is not deleted, and gets no owner that would delete it, unless it appeared during the apply.",
         holds: adopted_objects_are_kept,
     },
     Invariant {
         name: "created_resources_are_listed_first",
-        sentence: "Nothing is created that the binding's status does not list already, so that no crash leaves an orphan.",
+        sentence: "A resource is listed in the status of the binding before it is created, so that no crash leaves an orphan.",
         holds: created_resources_are_listed_first,
     },
     Invariant {
         name: "applied_means_existed",
-        sentence: "A binding's status comes to list as applied only what has existed.",
+        sentence: "The status of a binding lists as applied only resources that have existed.",
         holds: applied_means_existed,
     },
     Invariant {
         name: "ready_means_applied",
-        sentence: "Ready is true only if every resource of the observed class was in the namespace, as it should be, by all that the process was told.",
+        sentence: "Ready is True only if, according to everything that the process received, all resources of the observed class were applied.",
         holds: ready_means_applied,
     },
     Invariant {
         name: "a_namespace_that_goes_is_left_in_peace",
-        sentence: "Nothing is asked for in a namespace that the process knows to be deleted.",
+        sentence: "The controller makes no request in a namespace that it knows to be terminating.",
         holds: a_namespace_that_goes_is_left_in_peace,
     },
     Invariant {
@@ -89,7 +89,7 @@ pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History
         {
             Ok(())
         }
-        ("Event", ..) => refuse("an event of somebody else was changed"),
+        ("Event", ..) => refuse("an event of another client was changed"),
         ("NamespaceClass", Some(old), Some(new)) if only_status(old, new) => Ok(()),
         ("Namespace", Some(old), Some(new)) if without_problem(old) == without_problem(new) => Ok(()),
         ("NamespaceClassBinding", old, new) => match (old, new) {

@@ -34,7 +34,7 @@ pub(super) const ACTS: &[Operation] = &[
     Operation::new("change the configuration", "user", 8, configure),
     Operation::new("change the host of the API", "user", 6, redirect),
     Operation::new("break the configuration", "user", 4, misconfigure),
-    Operation::new("remove the configuration and create it anew", "user", 3, replace),
+    Operation::new("remove the configuration and create it again", "user", 3, replace),
     Operation::new("change the password of the broker", "user", 3, change_password),
     Operation::new("remove the Secret", "user", 2, remove_secret),
     Operation::new("put everything right", "user", 6, put_right),

@@ -19,7 +19,7 @@ pub(super) fn differences(world: &World<'_>) -> Vec<String> {
     let Some(outside) = world.outside else { return vec!["there is no fleet".to_owned()] };
     let outside: &dyn Any = outside;
     let Some(beyond) = outside.downcast_ref::<Beyond>() else {
-        return vec!["this is another world".to_owned()];
+        return vec!["this is a model of another external system".to_owned()];
     };
     let mut differences: Vec<String> =
         beyond.resources().filter_map(|resource| neglected(resource, beyond, world)).take(5).collect();
@@ -47,7 +47,7 @@ fn neglected(resource: &Resource, beyond: &Beyond, world: &World<'_>) -> Option<
 fn untrue(config: &Value, differences: &mut Vec<String>) {
     let status = &config["status"];
     if status["observedGeneration"] != config["metadata"]["generation"] {
-        differences.push("the status speaks of another generation".to_owned());
+        differences.push("the status is of another generation".to_owned());
     }
     for name in ["ConfigValid", "FleetReachable", "BrokerConnected", "Publishing", "Ready"] {
         let conditions = status["conditions"].as_array();

@@ -154,7 +154,7 @@ impl Troubles {
         }
         Err(Testimony {
             invariant: "a_broker_that_takes_nothing_is_left_alone",
-            sentence: "While nothing gets through to the broker it is tried at growing distances.",
+            sentence: "While no event gets through to the broker, connections are retried with exponential backoff.",
             seen: format!("{} connections failed or were lost within a minute", self.losses.len()),
         })
     }
@@ -174,8 +174,8 @@ impl Troubles {
         let unreported = wrong.into_iter().find(|(is_wrong, name)| *is_wrong && is_true(name));
         unreported.map_or(Ok(()), |(_, name)| {
             Err(Testimony {
-                invariant: "troubles_are_told",
-                sentence: "Once the broker or its Secret, or a part of the list, is out of reach, no status says that all is well.",
+                invariant: "outages_are_reported",
+                sentence: "No condition is True that should be False while the broker, its Secret or some of the list is out of reach.",
                 seen: format!("{name} is True"),
             })
         })

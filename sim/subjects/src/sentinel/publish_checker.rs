@@ -102,7 +102,7 @@ impl Eye {
             if acts && self.config.is_none() {
                 return Err(Testimony {
                     invariant: "nothing_happens_without_a_configuration",
-                    sentence: "Nothing is polled or published before there is a configuration, and once it is deleted.",
+                    sentence: "Nothing is polled or published before a configuration exists, or after it is deleted.",
                     seen: format!("{} was requested", request.action.name()),
                 });
             }
@@ -183,7 +183,7 @@ impl Eye {
             if reported.unwrap_or(0) != counted {
                 return Err(Testimony {
                     invariant: "what_is_left_out_is_counted",
-                    sentence: "Each page's skipped resources are counted by their state, and its malformed ones as such.",
+                    sentence: "The skipped resources of each page are counted by their state, and its malformed ones as malformed.",
                     seen: format!("{demand:?}: {counted} on the page, {reported:?} counted"),
                 });
             }
@@ -208,7 +208,7 @@ impl Eye {
         if reported != confirmed {
             return Err(Testimony {
                 invariant: "published_is_counted_when_confirmed",
-                sentence: "An event is counted as published when the broker confirms it, and never else.",
+                sentence: "An event is counted as published only when the broker confirms it.",
                 seen: format!("{confirmed} confirmed, {reported} counted"),
             });
         }
@@ -233,7 +233,7 @@ impl Eye {
         let resource = data["id"].as_str().unwrap_or_default().to_owned();
         let (course, attempts) = self.due.get(&resource).copied().ok_or_else(|| Testimony {
             invariant: "never_before_it_is_due",
-            sentence: "An event is published only for a resource that the fleet told in this cycle and whose backoff has expired.",
+            sentence: "An event is published only for a resource that the fleet returned in this cycle and that has an expired backoff.",
             seen: format!("resource {resource} was not due"),
         })?;
         let is_first = course == Course::Waits && attempts == 0;
@@ -248,7 +248,7 @@ impl Eye {
         if !(is_first || matches!(course, Course::Waits | Course::Unconfirmed)) {
             return Err(Testimony {
                 invariant: "once_a_cycle",
-                sentence: "In one cycle a resource is published once, and again only if it was not confirmed.",
+                sentence: "In one cycle an event is published again only if it was not confirmed.",
                 seen: format!("resource {resource} is {course:?} already"),
             });
         }
@@ -280,7 +280,7 @@ impl Eye {
         if let Some((resource, course)) = self.due.iter().find(|(_, course)| !is_settled(course)) {
             return Err(Testimony {
                 invariant: "no_due_resource_is_forgotten",
-                sentence: "A cycle ends when every due resource that it was told of is confirmed, or was given up after several attempts.",
+                sentence: "A cycle ends when all due resources are confirmed, or were given up after several attempts.",
                 seen: format!("the cycle ended, and resource {resource} is {course:?}"),
             });
         }
@@ -294,7 +294,7 @@ impl Eye {
 fn passed_over(url: &str) -> Testimony {
     Testimony {
         invariant: "what_is_put_off_is_asked_for_again",
-        sentence: "A page that the API put off is the next that it is asked for, however often that is.",
-        seen: format!("{url} was put off, and was not asked for again"),
+        sentence: "A page that the API delays (429) is the next page that is requested.",
+        seen: format!("{url} was delayed, but was not requested again"),
     }
 }

@@ -66,9 +66,9 @@ impl Record {
             {
                 Err(Testimony {
                     invariant: "the_observed_generation_follows_at_once",
-                    sentence: "Once a process knows of a generation, the status that speaks of another one is being written, unless the last write failed a moment ago.",
+                    sentence: "When a process has seen a generation, it writes a status that has another one at once, unless the last write has just failed.",
                     seen: format!(
-                        "generation {} is known, and the status speaks of {}",
+                        "generation {} is known, but the status is of {}",
                         known.generation, known.reported
                     ),
                 })

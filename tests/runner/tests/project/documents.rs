@@ -1,48 +1,10 @@
-//! Checks all pages of the documentation: links lead to existing targets, and the words are those of Kubernetes engineers.
+//! Checks all pages of the documentation: links lead to existing targets, and the words are usual ones.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use super::files::{below, read, root};
-
-/// Words that the pages must not use, as CONTRIBUTING.md says, each with a replacement.
-const UNUSUAL: [(&str, &str); 35] = [
-    ("tell", "report"),
-    ("tells", "reports"),
-    ("told", "reported"),
-    ("telling", "reporting"),
-    ("mend", "fix"),
-    ("mends", "fixes"),
-    ("mended", "fixed"),
-    ("anew", "again"),
-    ("await", "wait for"),
-    ("awaits", "waits for"),
-    ("awaited", "pending"),
-    ("stands", "is"),
-    ("whoever", "a client that"),
-    ("whose", "with"),
-    ("whom", "for which"),
-    ("somebody", "another client"),
-    ("nobody", "no client"),
-    ("befalls", "affects"),
-    ("strays", "objects on the wrong server"),
-    ("comes to", "reaches"),
-    ("goes by", "uses"),
-    ("bring about", "cause"),
-    ("brings about", "causes"),
-    ("in vain", "without success"),
-    ("for want of", "because of missing"),
-    ("at growing distances", "with exponential backoff"),
-    ("definitions of kinds", "CRDs"),
-    ("worlds", "external systems"),
-    ("hand", "client"),
-    ("life", "lifetime"),
-    ("news", "changes"),
-    ("thing", "object"),
-    ("things", "objects"),
-    ("sight", "view"),
-    ("luck", "chance"),
-];
+use super::words::unusual;
 
 /// Returns all pages, as paths from the root.
 fn pages() -> Vec<PathBuf> {
@@ -159,16 +121,8 @@ fn pages_use_usual_words() {
                     },
                 )
                 .collect();
-            let prose = prose.join(" ");
-            let words = prose.to_lowercase();
-            let words: Vec<&str> = words
-                .split(|letter: char| !(letter.is_alphanumeric() || letter == '-' || letter == '_'))
-                .collect();
-            let words = format!(" {} ", words.join(" "));
-            for (word, better) in UNUSUAL {
-                if words.contains(&format!(" {word} ")) {
-                    found.push(format!("{}:{number}: {word:?}, better {better:?}", page.display()));
-                }
+            for word in unusual(&prose.join(" ")) {
+                found.push(format!("{}:{number}: {word}", page.display()));
             }
         }
     }

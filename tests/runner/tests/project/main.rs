@@ -3,5 +3,7 @@
 mod documents;
 mod excerpts;
 mod files;
+mod literals;
 mod modules;
 mod traceability;
+mod words;

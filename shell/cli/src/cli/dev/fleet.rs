@@ -175,5 +175,5 @@ async fn report(
     let name = resource["name"].as_str().or(resource["id"].as_str()).unwrap_or_default();
     let message = format!("cluster {name} is {}", if is_ready { "Ready" } else { "Pending, validated" });
     // An error means that the receiver is closed.
-    let _ = notes.send(ControllerNote { controller: "adapters", note: Note::Log { debug: false, message } });
+    let _ = notes.send(ControllerNote { controller: "adapters", note: Note::info(message) });
 }

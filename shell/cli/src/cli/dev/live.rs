@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use kube::Client;
 use kube::discovery::{Discovery, verbs};
 use lockstep_engine::machine::{Note, ReconcileResult};
+use lockstep_engine::object::ObjectRef;
 use lockstep_runtime::observe::ControllerNote;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinSet;
@@ -73,6 +74,16 @@ impl View {
     }
 }
 
+/// Returns a line about the first of these objects, or about the controller if there are none.
+fn about(controller: &str, objects: &[ObjectRef], message: String, tone: Tone) -> Line {
+    match objects.first() {
+        Some(ObjectRef { kind, namespace, name }) => {
+            Line::now(&kind.kind, namespace.as_deref(), name, message, tone)
+        }
+        None => Line::now(controller, None, "", message, tone),
+    }
+}
+
 fn note_line(note: ControllerNote) -> Option<Line> {
     Some(match note.note {
         Note::Reconciled { reconciler, object, result, took } => {
@@ -105,11 +116,13 @@ fn note_line(note: ControllerNote) -> Option<Line> {
             let what = format!("{condition}={status} {reason}: {message}");
             Line::now(&object.kind.kind, object.namespace.as_deref(), &object.name, what, tone)
         }
-        Note::Error { message } | Note::Warning { message } => {
-            Line::now(note.controller, None, "", message, Tone::Bad)
+        Note::Warning { message } => Line::now(note.controller, None, "", message, Tone::Bad),
+        Note::Error { message, objects } => about(note.controller, &objects, message, Tone::Bad),
+        Note::Log { debug: false, message, objects } => {
+            about(note.controller, &objects, message, Tone::Plain)
         }
-        Note::Log { debug: false, message } => Line::now(note.controller, None, "", message, Tone::Plain),
         Note::Log { debug: true, .. }
+        | Note::Published { .. }
         | Note::EventAnnounced { .. }
         | Note::Measured(_)
         | Note::Traced(_)

@@ -12,24 +12,24 @@ use crate::cli::choice::Choice;
 
 /// Searches for failures of the controllers, by simulation
 ///
-/// Each seed is one run: from it follows a plan of faults (lost answers, crashes, stale watches, two leaders, ...) and of
-/// what users and other controllers do. For as long as --duration says, in simulated time, the controller goes through the
-/// storm; then nothing goes wrong any more, and it must reach the desired state and write nothing further. What must hold
-/// is checked at every step. The same seed gives the same run on every machine, and the hash tells whether it did.
+/// Each seed is one run. It determines a plan of faults (lost answers, crashes, stale watches, two leaders, ...) and of the
+/// operations of users and other controllers. Fault injection lasts for --duration, in simulated time. Then the faults end,
+/// and the controller must reach the desired state and write nothing further. The invariants are checked at every step. The
+/// same seed gives the same run on every machine; the printed hash proves it.
 ///
-/// The first failure ends the search. Its plan is cut down to the least that still fails, and written to files together
-/// with what happened; the commands that run it again are printed.
+/// The first failure ends the search. Its plan is shrunk to a minimum that still fails, and written to files together with a
+/// log of the run. The commands that reproduce the failure are printed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The seeds to run, from A up to but without B [default: 0..1000]
+    /// The seeds to run, from A to B, without B [default: 0..1000]
     #[arg(long, value_name = "A..B", value_parser = input::seeds)]
     pub(super) seeds: Option<Seeds>,
 
     #[command(flatten)]
     choice: Choice,
 
-    /// Only these faults; users act all the same [default: all]
+    /// Only these faults; users act nevertheless [default: all]
     #[arg(
         long,
         value_name = "NAMES",
@@ -38,16 +38,16 @@ pub(crate) struct Args {
     )]
     faults: Vec<String>,
 
-    /// How long things go wrong in each run, in simulated time, such as 90s, 10m or 1h [default: as
-    /// long as the controller needs: 15m to 1h]
+    /// Duration of fault injection in each run, in simulated time, such as 90s, 10m or 1h [default:
+    /// depends on the controller, 15m to 1h]
     #[arg(long, value_name = "DURATION", value_parser = input::duration)]
     pub(super) duration: Option<Duration>,
 
-    /// How many runs are made at a time [default: one for each processor]
+    /// Number of concurrent runs [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 
-    /// Go on after a seed that fails
+    /// Continue after a failed seed
     #[arg(long)]
     pub(super) keep_going: bool,
 
@@ -55,11 +55,11 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) json: bool,
 
-    /// Where the files about failures go
+    /// The folder for the files of failures
     #[arg(long, value_name = "DIR", default_value = "lockstep-failures")]
     pub(super) out: PathBuf,
 
-    /// Run just the plan of this file, as a failure has left it
+    /// Run only the plan of this file, which a failure has written
     #[arg(
         long,
         value_name = "FILE",
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     )]
     pub(super) plan: Option<PlanFile>,
 
-    /// Plant a bug into the controllers, or every one that there is, and tell how many seeds it takes to find it; with --plan,
+    /// Plant a bug into the controllers, or each of the known bugs, and print how many seeds it takes to find it; with --plan,
     /// run the plan with the bug
     #[arg(
         long,
@@ -90,12 +90,12 @@ Examples:
   lockstep sim --json | jq '.failures[].replay'
 
 The files of a failure are named by its controller and seed:
-  X-17.json  the plan, shrunk: run it with --plan, cut it down further by hand
-  X-17.txt   what failed, the plan in words, and what happened
-  X-17.html  what happened, as a page
+  X-17.json  the plan, shrunk: run it with --plan, or shorten it manually
+  X-17.txt   the violation, the plan as text, and a log of the run
+  X-17.html  a timeline of the run, for a browser
 
-Ctrl-C ends the search after the runs under way, and tells what they found; again, it ends at once.
-It ends with 0 if nothing failed, 1 if something did, 2 if it was asked in the wrong way, 130 after Ctrl-C.";
+Ctrl-C ends the search after the runs in progress and prints their results; a second Ctrl-C ends it at once.
+Exit codes: 0 if no run failed, 1 if a run failed, 2 on usage errors, 130 after Ctrl-C.";
 
 impl Args {
     /// Returns the chosen controllers.

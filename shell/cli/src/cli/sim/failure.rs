@@ -146,7 +146,7 @@ impl fmt::Display for Failure {
                 None => writeln!(f, "  the plan:")?,
             }
             if faults.is_empty() {
-                writeln!(f, "    nothing goes wrong, and nobody acts")?;
+                writeln!(f, "    no faults and no operations")?;
             }
             for fault in faults {
                 writeln!(f, "    {fault}")?;

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 
 /// Writes files with one name to a folder, which is created if it does not exist. Returns their paths.
 pub(super) fn write(folder: &Path, name: &str, files: &[(&str, Vec<u8>)]) -> anyhow::Result<Vec<PathBuf>> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
     files
         .iter()
         .map(|(ending, content)| {

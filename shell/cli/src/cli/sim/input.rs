@@ -94,7 +94,7 @@ fn check(plan: &Plan) -> anyhow::Result<()> {
             let names: Vec<&str> = subject.acts().iter().map(|act| act.name).collect();
             ensure!(
                 names.contains(&name.as_str()),
-                "nobody knows the act {name:?}; there are: {}",
+                "there is no operation {name:?}; there are: {}",
                 names.join(", ")
             );
         }

@@ -65,7 +65,7 @@ fn a_failure_is_shrunk_and_leaves_a_plan_that_fails_alone() {
     assert!(std::fs::read_to_string(&files[2]).unwrap().to_lowercase().starts_with("<!doctype html>"));
 
     // The controller without the bug makes the request that the one with the bug omitted.
-    let again = replayed(&std::fs::read(&files[3]).unwrap()).expect("the recording tells of the bug");
+    let again = replayed(&std::fs::read(&files[3]).unwrap()).expect("the recording names the bug");
     let given = again.differs.expect("differs");
     assert!(given.requests.iter().any(|request| request.action.name() == "delete"), "{given:?}");
     let run = sound.run(&file.plan, true);

@@ -187,7 +187,7 @@ fn defaults_and_pruning() {
     let mut object = json!({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a", "odd": 1}, "top": 1,
         "spec": {"a": null, "n": null, "drop": 1, "list": [{"p": null}, {"q": 1}],
             "free": {"any": 1, "known": {"k": "v", "u": 1}},
-            "object": {"apiVersion": "v1", "kind": "X", "metadata": {"name": "y", "odd": 1}, "any": {"thing": 1}}}});
+            "object": {"apiVersion": "v1", "kind": "X", "metadata": {"name": "y", "odd": 1}, "any": {"extra": 1}}}});
     let unknown = schema.prune(&mut object);
     assert_eq!(
         unknown,
@@ -204,7 +204,7 @@ fn defaults_and_pruning() {
     schema.apply_defaults(&mut object);
     let expected = json!({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a"},
         "spec": {"a": "x", "n": null, "list": [{"p": "TCP"}, {"p": "TCP"}], "free": {"any": 1, "known": {"k": "v"}},
-            "object": {"apiVersion": "v1", "kind": "X", "metadata": {"name": "y"}, "any": {"thing": 1}}}});
+            "object": {"apiVersion": "v1", "kind": "X", "metadata": {"name": "y"}, "any": {"extra": 1}}}});
     assert_eq!(object, expected);
     let mut bare = json!({"metadata": {}});
     schema.apply_defaults(&mut bare);

@@ -84,7 +84,7 @@ pub(super) fn no_condition_freezes(moment: &Moment<'_>) -> Result<(), String> {
         let frozen = std::iter::once(status).chain(pass.conditions()).find(|place| lags(place))?;
         let name = frozen["type"].as_str().unwrap_or("the status");
         (*since <= pass.began)
-            .then(|| format!("{} of {} speaks of an earlier generation than {known}", name, pass.object))
+            .then(|| format!("{} of {} is of an earlier generation than {known}", name, pass.object))
     }))
 }
 

@@ -1,0 +1,205 @@
+//! Other clients: they change and delete the controller's objects, and have objects of their own.
+
+use std::time::Duration;
+
+use lockstep_dpuservice::names::{ARGO_NAMESPACE, PROJECT};
+use lockstep_sim::cluster::What;
+use serde_json::{Value, json};
+
+use super::bench::{Bench, service};
+use super::user::User as _;
+
+#[test]
+fn what_others_change_is_put_right() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    let changes: [(&str, &str, Value); 7] = [
+        ("Application", "hbn-01", json!({ "spec": { "source": { "targetRevision": "v0" } } })),
+        ("Application", "hbn-01", json!({ "spec": { "destination": { "server": "https://elsewhere" } } })),
+        ("Application", "hbn-01", json!({ "metadata": { "finalizers": null } })),
+        ("Application", "hbn-01", json!({ "metadata": { "labels": null } })),
+        ("AppProject", PROJECT, json!({ "spec": { "destinations": [] } })),
+        ("AppProject", PROJECT, json!({ "spec": { "sourceRepos": ["https://only.this"] } })),
+        (
+            "Secret",
+            "dpu-cluster-01-argocd",
+            json!({ "metadata": { "labels": null }, "data": { "server": "eA==" } }),
+        ),
+    ];
+    let before: Vec<Value> =
+        changes.iter().map(|(kind, name, _)| bench.cluster.get(kind, ARGO_NAMESPACE, name)).collect();
+    for ((kind, name, change), before) in changes.iter().zip(&before) {
+        bench.cluster.merge(kind, ARGO_NAMESPACE, name, change);
+        bench.settle();
+        let after = bench.cluster.get(kind, ARGO_NAMESPACE, name);
+        for part in ["spec", "data"] {
+            assert_eq!(after[part], before[part], "{kind}: {change}");
+        }
+        for part in ["labels", "finalizers", "uid"] {
+            assert_eq!(after["metadata"][part], before["metadata"][part], "{kind}: {change}");
+        }
+        assert_eq!(bench.in_argo("Application"), ["hbn-01"], "{change}");
+        assert_eq!(bench.ready("hbn"), "True/Success", "{kind}: {change}: {}", bench.conditions("hbn"));
+    }
+}
+
+/// The watch does not show it any more, and has shown another one since.
+#[test]
+fn an_application_that_lost_its_labels_is_found_by_its_name() {
+    let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
+    let before = bench.application("hbn-01");
+    let labels = |labels: Value| json!({ "metadata": { "labels": labels } });
+    bench.cluster.merge("Application", ARGO_NAMESPACE, "hbn-01", &labels(Value::Null));
+    bench.cluster.merge("Application", ARGO_NAMESPACE, "hbn-02", &labels(json!({ "team": "x" })));
+    bench.settle();
+    let after = bench.application("hbn-01");
+    for part in ["labels", "uid"] {
+        assert_eq!(after["metadata"][part], before["metadata"][part], "{part}");
+    }
+    assert_eq!(bench.in_argo("Application"), ["hbn-01", "hbn-02"]);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+/// The controller gets no event about the end of the deletion that it has just requested.
+#[test]
+fn an_application_that_loses_its_labels_while_it_is_removed_holds_up_no_service() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    bench.cluster.delete("DPUService", "default", "hbn");
+    let asks = |bench: &Bench| {
+        bench.cluster.journal.iter().any(|entry| match &entry.what {
+            What::Stepped { step, .. } => {
+                step.requests.iter().any(|request| request.action.name() == "delete")
+            }
+            _ => false,
+        })
+    };
+    while !asks(&bench) {
+        let until = bench.cluster.elapsed() + Duration::from_secs(1);
+        assert!(bench.cluster.step(until), "it asks at once");
+    }
+    let labels = json!({ "metadata": { "labels": null } });
+    bench.cluster.merge("Application", ARGO_NAMESPACE, "hbn-01", &labels);
+    bench.settle();
+    bench.cluster.advance(Duration::from_mins(5));
+    assert_eq!(bench.in_argo("Application"), Vec::<String>::new());
+    assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
+}
+
+/// Without its project, Argo CD removes nothing.
+#[test]
+fn a_project_that_is_gone_comes_back_for_the_removal() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.cluster.advance(Duration::from_millis(100));
+    bench.cluster.merge(
+        "AppProject",
+        ARGO_NAMESPACE,
+        PROJECT,
+        &json!({ "metadata": { "finalizers": null } }),
+    );
+    bench.cluster.delete("AppProject", ARGO_NAMESPACE, PROJECT);
+    bench.settle();
+    for kind in ["Application", "AppProject", "Secret"] {
+        assert_eq!(bench.in_argo(kind), Vec::<String>::new(), "{kind}");
+    }
+    assert_eq!(bench.runs_on("dpu-cluster-01"), Vec::<String>::new());
+}
+
+#[test]
+fn what_others_delete_comes_back() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    for (kind, name) in
+        [("Application", "hbn-01"), ("Secret", "dpu-cluster-01-argocd"), ("AppProject", PROJECT)]
+    {
+        let before = bench.cluster.get(kind, ARGO_NAMESPACE, name);
+        bench.cluster.delete(kind, ARGO_NAMESPACE, name);
+        bench.settle();
+        let after = bench.cluster.get(kind, ARGO_NAMESPACE, name);
+        if kind != "AppProject" {
+            assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"], "{kind}");
+            assert_eq!(bench.ready("hbn"), "True/Success", "{kind}: {}", bench.conditions("hbn"));
+        }
+    }
+    // Argo CD's finalizer is removed when no Application refers to the project any more. Until then, the condition reports it.
+    assert_eq!(bench.condition("hbn", "AppProjectReconciled").0, "False/AwaitingDeletion");
+}
+
+#[test]
+fn an_application_without_a_name_gets_one_when_a_foreign_application_is_deleted() {
+    let mut bench = Bench::new();
+    bench.join("dpu-cluster-01");
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    // The service gets the next name, and the one after, until there are no more names.
+    let mut names = Vec::new();
+    for _ in 0..3 {
+        let name = bench.in_argo("Application").into_iter().find(|name| !names.contains(name));
+        let name = name.expect("it has one");
+        let nothing = json!({ "labels": null, "annotations": null, "finalizers": null });
+        let foreign = json!({ "metadata": nothing, "spec": { "syncPolicy": { "automated": null } } });
+        bench.cluster.merge("Application", ARGO_NAMESPACE, &name, &foreign);
+        bench.cluster.advance(Duration::from_secs(10));
+        names.push(name);
+    }
+    assert_eq!(names[..2], ["hbn-01", "hbn-dpu-cluster-01"]);
+    assert_eq!(bench.in_argo("Application").len(), 3);
+    let (state, message) = bench.condition("hbn", "ApplicationsReconciled");
+    assert_eq!(state, "False/Error", "{message}");
+    assert!(names.iter().all(|name| message.contains(name)), "{message}");
+    bench.cluster.delete("Application", ARGO_NAMESPACE, "hbn-dpu-cluster-01");
+    bench.cluster.advance(Duration::from_mins(10));
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+    let application = bench.application("hbn-dpu-cluster-01");
+    assert_eq!(application["spec"]["source"]["chart"], "hbn");
+}
+
+#[test]
+fn objects_of_others_are_left_alone() {
+    let mut bench = Bench::new();
+    bench.join("dpu-cluster-01");
+    let foreign = json!({
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": { "namespace": ARGO_NAMESPACE, "name": "hbn-01" },
+        "spec": { "project": "default", "destination": { "server": "https://theirs", "namespace": "theirs" } },
+    });
+    let secret = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": { "namespace": ARGO_NAMESPACE, "name": "dpu-cluster-01-argocd" },
+        "data": { "theirs": "eA==" },
+    });
+    bench.cluster.create(&foreign);
+    bench.cluster.create(&secret);
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    assert_eq!(bench.application("hbn-01")["spec"], foreign["spec"]);
+    assert_eq!(bench.in_argo("Application"), ["hbn-01", "hbn-dpu-cluster-01"]);
+    let theirs = bench.cluster.get("Secret", ARGO_NAMESPACE, "dpu-cluster-01-argocd");
+    assert_eq!(theirs["data"], secret["data"]);
+    assert_eq!(bench.in_argo("Secret").len(), 2);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.settle();
+    assert_eq!(bench.in_argo("Application"), ["hbn-01"]);
+    assert_eq!(bench.in_argo("Secret"), ["dpu-cluster-01-argocd"]);
+}
+
+#[test]
+fn a_foreign_project_is_reported_and_not_changed() {
+    let mut bench = Bench::new();
+    bench.join("dpu-cluster-01");
+    let foreign = json!({
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": { "namespace": ARGO_NAMESPACE, "name": PROJECT },
+        "spec": { "destinations": [{ "server": "*", "namespace": "*" }] },
+    });
+    bench.cluster.create(&foreign);
+    bench.cluster.create(&service("hbn"));
+    bench.settle();
+    insta::assert_snapshot!("conditions_of_a_service_without_its_project", bench.conditions("hbn"));
+    assert_eq!(bench.in_argo("Application"), Vec::<String>::new());
+    bench.cluster.delete("AppProject", ARGO_NAMESPACE, PROJECT);
+    bench.settle();
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
