@@ -7,7 +7,10 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use self::misuse::Misuse;
 
+mod age;
+mod check;
 mod choice;
+mod cluster;
 mod completions;
 mod count;
 mod crds;
@@ -42,6 +45,7 @@ Examples:
   lockstep run                                      Run all controllers against the current cluster
   lockstep run --controllers bridge --record run.jsonl
                                                     Run one of them, and write down its every step
+  lockstep check --controllers bridge               Check whether the cluster has what one of them needs
   lockstep sentinel --config clusters               Run the HyperFleet Sentinel of a SentinelConfig
   lockstep replay run.jsonl                         Take the steps again and compare
   lockstep sim                                      Search for failures by simulation
@@ -52,6 +56,7 @@ Examples:
 enum Command {
     Run(Box<run::Args>),
     Sentinel(sentinel::Args),
+    Check(check::Args),
     Replay(replay::Args),
     #[cfg(feature = "embedded")]
     Dev(dev::Args),
@@ -68,6 +73,10 @@ pub(crate) fn main() -> ExitCode {
     let result = match command {
         Command::Run(args) => block_on(run::run(*args)),
         Command::Sentinel(args) => block_on(sentinel::run(args)),
+        Command::Check(args) => match block_on(check::run(args)) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Replay(args) => replay::run(&args),
         #[cfg(feature = "embedded")]
         Command::Dev(args) => block_on(dev::run(args)),
@@ -103,7 +112,7 @@ fn parse() -> Command {
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit()).command
 }
 
-fn block_on(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(command);
     // The tasks that still run need no wait: the command has waited for the important ones.
