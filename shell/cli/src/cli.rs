@@ -16,6 +16,8 @@ mod count;
 mod crds;
 #[cfg(feature = "embedded")]
 mod dev;
+mod get;
+mod kinds;
 mod logging;
 mod misuse;
 mod process;
@@ -46,6 +48,7 @@ Examples:
   lockstep run --controllers bridge --record run.jsonl
                                                     Run one of them, and write down its every step
   lockstep check --controllers bridge               Check whether the cluster has what one of them needs
+  lockstep get --all-namespaces                     Show all objects of the controllers, and common problems
   lockstep sentinel --config clusters               Run the HyperFleet Sentinel of a SentinelConfig
   lockstep replay run.jsonl                         Take the steps again and compare
   lockstep sim                                      Search for failures by simulation
@@ -57,6 +60,7 @@ enum Command {
     Run(Box<run::Args>),
     Sentinel(sentinel::Args),
     Check(check::Args),
+    Get(get::Args),
     Replay(replay::Args),
     #[cfg(feature = "embedded")]
     Dev(dev::Args),
@@ -77,6 +81,7 @@ pub(crate) fn main() -> ExitCode {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
+        Command::Get(args) => block_on(get::run(args)),
         Command::Replay(args) => replay::run(&args),
         #[cfg(feature = "embedded")]
         Command::Dev(args) => block_on(dev::run(args)),

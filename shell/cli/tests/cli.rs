@@ -11,6 +11,8 @@ use lockstep_cli::controllers;
 mod check;
 #[path = "cli/dev.rs"]
 mod dev;
+#[path = "cli/get.rs"]
+mod get;
 #[path = "cli/replay.rs"]
 mod replay;
 #[path = "cli/run_command.rs"]
@@ -68,6 +70,7 @@ fn help_shows_what_to_do_first() {
     for command in [
         "run",
         "check",
+        "get",
         "replay",
         "dev",
         "sim",
@@ -77,7 +80,7 @@ fn help_shows_what_to_do_first() {
     ] {
         assert!(help.contains(command), "{command}");
     }
-    for command in ["run", "check", "replay", "dev", "sim", "crds", "completions"] {
+    for command in ["run", "check", "get", "replay", "dev", "sim", "crds", "completions"] {
         let help = succeeds(&run(folder.path(), &[command, "--help"]));
         assert!(help.contains("Examples:"), "{command}");
     }
