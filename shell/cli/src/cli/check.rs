@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     choice: Choice,
 
-    /// The namespace of the Leases and SentinelConfigs [default: that of the context, or of the pod]
+    /// The namespace of the Leases and of each SentinelConfig [default: that of the context, or of the pod]
     #[arg(long, short, value_name = "NAMESPACE", env = "LOCKSTEP_NAMESPACE")]
     namespace: Option<String>,
 

@@ -1,4 +1,4 @@
-//! Checks permissions, by SelfSubjectAccessReviews.
+//! Checks permissions, by `SelfSubjectAccessReview`s.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -136,7 +136,7 @@ fn describe(missing: &[Permission]) -> String {
     verbs.iter().map(|(what, verbs)| format!("{} {what}", verbs.join("/"))).collect::<Vec<_>>().join(", ")
 }
 
-/// Checks what a controller needs, whatever objects exist; for the `NamespaceClass` operator also the kinds in classes.
+/// Checks what a controller needs, whatever objects exist; for the NamespaceClass operator also the kinds in classes.
 pub(super) async fn check(
     cluster: &Cluster,
     account: &Account,
@@ -167,8 +167,10 @@ async fn classes(cluster: &Cluster, account: &Account) -> Option<Finding> {
     let resources = classes.iter().filter_map(|class| class.pointer("/spec/resources")?.as_array()).flatten();
     let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for resource in resources {
-        let (version, kind) = (text(resource, "/apiVersion")?, text(resource, "/kind")?);
-        kinds.entry(version).or_default().insert(kind);
+        // The condition of the class reports resources without them.
+        if let (Some(version), Some(kind)) = (text(resource, "/apiVersion"), text(resource, "/kind")) {
+            kinds.entry(version).or_default().insert(kind);
+        }
     }
     let mut needed = BTreeSet::new();
     for (api_version, kinds) in kinds {

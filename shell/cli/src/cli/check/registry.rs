@@ -1,4 +1,4 @@
-//! Queries the registries of the release images of DPFHCPBridges, with their pull secrets.
+//! Queries the registries of the release images of each DPFHCPBridge, with its pull secret.
 
 use std::collections::BTreeSet;
 

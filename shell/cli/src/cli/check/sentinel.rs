@@ -1,4 +1,4 @@
-//! Checks the SentinelConfigs of a namespace: what their Sentinels report, and whether the fleet's API and the broker can be
+//! Checks each SentinelConfig of a namespace: what its Sentinel reports, and whether the fleet's API and the broker can be
 //! reached from here.
 
 use std::time::Duration;

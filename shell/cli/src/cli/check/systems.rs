@@ -19,9 +19,13 @@ struct Prerequisite {
     kind: Arc<Kind>,
     /// The result if it is missing: FAIL if every object of the controller needs it.
     missing: Level,
-    /// What needs it.
-    needed_for: &'static str,
+    /// Who needs it.
+    why: &'static str,
 }
+
+const EVERY_BRIDGE: &str = "every DPFHCPBridge needs it";
+const EVERY_SERVICE: &str = "every DPUService needs it";
+const LOAD_BALANCED: &str = "DPFHCPBridges with exposeThroughLoadBalancer: true need it";
 
 pub(super) async fn check(cluster: &Cluster, set: &CrdSet) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -40,24 +44,19 @@ pub(super) async fn check(cluster: &Cluster, set: &CrdSet) -> Vec<Finding> {
 }
 
 fn prerequisites(controller: &str) -> Vec<Prerequisite> {
-    let needs = |system, kind, missing, needed_for| Prerequisite { system, kind, missing, needed_for };
+    let needs = |system, kind, missing, why| Prerequisite { system, kind, missing, why };
     match controller {
         lockstep_crds::bridge::CONTROLLER => vec![
-            needs("HyperShift", bridge::hosted_cluster(), Level::Fail, "every DPFHCPBridge"),
-            needs("HyperShift", bridge::node_pool(), Level::Fail, "every DPFHCPBridge"),
-            needs("DPF", bridge::dpu_cluster(), Level::Fail, "every DPFHCPBridge"),
-            needs(
-                "MetalLB",
-                bridge::pool(),
-                Level::Warn,
-                "DPFHCPBridges with exposeThroughLoadBalancer: true",
-            ),
-            needs("OpenShift", route(), Level::Warn, "DPFHCPBridges with exposeThroughLoadBalancer: true"),
+            needs("HyperShift", bridge::hosted_cluster(), Level::Fail, EVERY_BRIDGE),
+            needs("HyperShift", bridge::node_pool(), Level::Fail, EVERY_BRIDGE),
+            needs("DPF", bridge::dpu_cluster(), Level::Fail, EVERY_BRIDGE),
+            needs("MetalLB", bridge::pool(), Level::Warn, LOAD_BALANCED),
+            needs("OpenShift's router", route(), Level::Warn, LOAD_BALANCED),
         ],
         lockstep_crds::dpuservice::CONTROLLER => vec![
-            needs("DPF", dpuservice::dpu_cluster(), Level::Fail, "every DPUService"),
-            needs("Argo CD", dpuservice::application(), Level::Fail, "every DPUService"),
-            needs("Argo CD", dpuservice::project(), Level::Fail, "every DPUService"),
+            needs("DPF", dpuservice::dpu_cluster(), Level::Fail, EVERY_SERVICE),
+            needs("Argo CD", dpuservice::application(), Level::Fail, EVERY_SERVICE),
+            needs("Argo CD", dpuservice::project(), Level::Fail, EVERY_SERVICE),
         ],
         _ => Vec::new(),
     }
@@ -69,15 +68,13 @@ fn route() -> Arc<Kind> {
 }
 
 async fn served(cluster: &Cluster, controller: &str, prerequisite: &Prerequisite) -> Finding {
-    let Prerequisite { system, kind, missing, needed_for } = prerequisite;
+    let Prerequisite { system, kind, missing, why } = prerequisite;
     let subject = format!("{controller}, {system}");
     let name = format!("{}.{}/{}", kind.plural, kind.group, kind.version);
     match cluster.serves(kind).await {
         Ok(true) => Finding::ok(CHECK, &subject, format!("{name} is served")),
         Ok(false) => {
-            let message = format!("{name} is not served; {needed_for} needs it");
-            let message =
-                if needed_for.starts_with("every") { message } else { message.replace("needs", "need") };
+            let message = format!("{name} is not served, and {why}");
             let remedy = format!("install {system}");
             Finding { level: *missing, ..Finding::fail(CHECK, &subject, message, remedy) }
         }

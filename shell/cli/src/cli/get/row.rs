@@ -5,7 +5,7 @@ use lockstep_engine::object::{Kind, generation, is_deleting, metadata};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The condition that sums up the others, by preference: a `NamespaceClass` has no condition Ready.
+/// The condition that sums up the others, by preference: a NamespaceClass has no condition Ready.
 const SUMMARIES: [&str; 2] = ["Ready", "Valid"];
 
 /// What the table shows of an object.
