@@ -8,6 +8,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use self::misuse::Misuse;
 
 mod age;
+mod brief;
 mod check;
 mod choice;
 mod cluster;
@@ -16,6 +17,7 @@ mod count;
 mod crds;
 #[cfg(feature = "embedded")]
 mod dev;
+mod explain;
 mod get;
 mod kinds;
 mod logging;
@@ -51,6 +53,8 @@ Examples:
   lockstep get --all-namespaces                     Show all objects of the controllers, and common problems
   lockstep sentinel --config clusters               Run the HyperFleet Sentinel of a SentinelConfig
   lockstep replay run.jsonl                         Take the steps again and compare
+  lockstep explain namespaceclass web --recording run.jsonl
+                                                    Explain the conditions of an object
   lockstep sim                                      Search for failures by simulation
 
 `lockstep <command> --help` explains each command.";
@@ -61,6 +65,7 @@ enum Command {
     Sentinel(sentinel::Args),
     Check(check::Args),
     Get(get::Args),
+    Explain(explain::Args),
     Replay(replay::Args),
     #[cfg(feature = "embedded")]
     Dev(dev::Args),
@@ -82,6 +87,7 @@ pub(crate) fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Command::Get(args) => block_on(get::run(args)),
+        Command::Explain(args) => explain::run(&args),
         Command::Replay(args) => replay::run(&args),
         #[cfg(feature = "embedded")]
         Command::Dev(args) => block_on(dev::run(args)),

@@ -11,6 +11,8 @@ use lockstep_cli::controllers;
 mod check;
 #[path = "cli/dev.rs"]
 mod dev;
+#[path = "cli/explain.rs"]
+mod explain;
 #[path = "cli/get.rs"]
 mod get;
 #[path = "cli/replay.rs"]
@@ -21,6 +23,8 @@ mod run_command;
 mod served;
 #[path = "cli/sim.rs"]
 mod sim;
+#[path = "cli/simulated.rs"]
+mod simulated;
 
 fn lockstep(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep"));
@@ -71,6 +75,7 @@ fn help_shows_what_to_do_first() {
         "run",
         "check",
         "get",
+        "explain",
         "replay",
         "dev",
         "sim",
@@ -80,7 +85,7 @@ fn help_shows_what_to_do_first() {
     ] {
         assert!(help.contains(command), "{command}");
     }
-    for command in ["run", "check", "get", "replay", "dev", "sim", "crds", "completions"] {
+    for command in ["run", "check", "get", "explain", "replay", "dev", "sim", "crds", "completions"] {
         let help = succeeds(&run(folder.path(), &[command, "--help"]));
         assert!(help.contains("Examples:"), "{command}");
     }
