@@ -21,7 +21,7 @@ const CHANGES_MAX: usize = 5;
 /// Returns the explanation of an object; `None` if it does not occur.
 pub(super) fn explain(history: &History, object: &ObjectRef) -> Option<String> {
     let decisions = decisions(history, object);
-    let last = history.ends().filter(|(ended, _)| *ended == object).next_back();
+    let last = history.ends().rfind(|(ended, _)| *ended == object);
     if decisions.is_empty() && last.is_none() && history.last_state(object).is_none() {
         return None;
     }
