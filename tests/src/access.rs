@@ -7,13 +7,11 @@ use anyhow::ensure;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::api::PostParams;
 use kube::{Api, Client};
+pub use lockstep_cli::permissions::Grant;
 use serde_json::{Value, json};
 
 use crate::control_plane::ControlPlane;
 use crate::ground::eventually;
-
-/// Verbs, API group, resource, and the only name, if there is one.
-pub type Grant = (&'static str, &'static str, &'static str, &'static str);
 
 /// All verbs of resources.
 pub const VERBS: [&str; 8] =

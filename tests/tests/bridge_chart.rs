@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, ensure};
 use lockstep_bridge::names;
+use lockstep_cli::permissions::BRIDGE as GRANTED;
 use lockstep_engine::action::Class;
 use lockstep_engine::yaml;
-use lockstep_tests::access::{self, Account, Grant, grants};
+use lockstep_tests::access::{self, Account, grants};
 use lockstep_tests::chart::{everything, install, is_crd, is_foreign, named, render};
 use lockstep_tests::control_plane::ControlPlane;
 use serde_json::{Value, json};
@@ -24,25 +25,6 @@ const BRIDGE: &str = "
 namespaceclass: {enabled: false}
 bridge: {enabled: true}
 ";
-
-/// The permissions of the account in all namespaces.
-const GRANTED: [Grant; 15] = [
-    ("list watch patch", "dpf.hcp.bridge.com", "dpfhcpbridges", ""),
-    ("update", "dpf.hcp.bridge.com", "dpfhcpbridges/finalizers", ""),
-    ("update patch", "dpf.hcp.bridge.com", "dpfhcpbridges/status", ""),
-    ("get list watch patch", "provisioning.dpu.nvidia.com", "dpuclusters", ""),
-    ("get list watch create patch delete", "hypershift.openshift.io", "hostedclusters", ""),
-    ("get list watch create patch delete", "hypershift.openshift.io", "nodepools", ""),
-    ("get list watch create patch delete", "", "secrets", ""),
-    ("list watch patch", "", "services", ""),
-    ("list watch", "", "nodes", ""),
-    ("list watch", "storage.k8s.io", "storageclasses", ""),
-    ("list watch", "metallb.io", "ipaddresspools", ""),
-    ("list watch", "apps", "deployments", "operator"),
-    ("list watch", "", "configmaps", "supported-versions"),
-    ("create patch", "", "events", ""),
-    ("create patch", "events.k8s.io", "events", ""),
-];
 
 /// Returns all permissions that must be granted.
 fn wanted() -> BTreeSet<String> {

@@ -7,6 +7,7 @@ mod account;
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, ensure};
+use lockstep_cli::permissions::{DPUSERVICE as ANYWHERE, DPUSERVICE_IN_ARGOCD as THERE};
 use lockstep_dpuservice::names::{ARGO_NAMESPACE, PROJECT};
 use lockstep_engine::yaml;
 use lockstep_tests::access::{self, Account, Grant, grants};
@@ -21,23 +22,6 @@ dpuservice: {enabled: true}
 
 const ALERTS: &str = include_str!("../../deploy/lockstep/files/alerts.yaml");
 const KUBE_STATE_METRICS: &str = include_str!("../../deploy/kube-state-metrics/dpuservice.yaml");
-
-/// The permissions of the account in all namespaces.
-const ANYWHERE: [Grant; 5] = [
-    ("get list watch patch", "svc.dpu.nvidia.com", "dpuservices", ""),
-    ("patch", "svc.dpu.nvidia.com", "dpuservices/status", ""),
-    ("get list watch", "provisioning.dpu.nvidia.com", "dpuclusters", ""),
-    ("get list watch", "", "secrets", ""),
-    ("create patch", "events.k8s.io", "events", ""),
-];
-
-/// Its additional permissions in Argo CD's namespace.
-const THERE: [Grant; 4] = [
-    ("list watch create patch delete", "argoproj.io", "applications", ""),
-    ("list watch patch delete", "argoproj.io", "appprojects", PROJECT),
-    ("create", "argoproj.io", "appprojects", ""),
-    ("create patch delete", "", "secrets", ""),
-];
 
 fn words(of: impl IntoIterator<Item = Grant>) -> BTreeSet<String> {
     of.into_iter().flat_map(access::words).collect()

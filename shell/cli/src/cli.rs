@@ -7,12 +7,19 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use self::misuse::Misuse;
 
+mod age;
+mod brief;
+mod check;
 mod choice;
+mod cluster;
 mod completions;
 mod count;
 mod crds;
 #[cfg(feature = "embedded")]
 mod dev;
+mod explain;
+mod get;
+mod kinds;
 mod logging;
 mod misuse;
 mod process;
@@ -42,8 +49,12 @@ Examples:
   lockstep run                                      Run all controllers against the current cluster
   lockstep run --controllers bridge --record run.jsonl
                                                     Run one of them, and record every step
+  lockstep check --controllers bridge               Check whether the cluster has what one of them needs
+  lockstep get --all-namespaces                     Show all objects of the controllers, and common problems
   lockstep sentinel --config clusters               Run the HyperFleet Sentinel of a SentinelConfig
   lockstep replay run.jsonl                         Replay a recording and compare
+  lockstep explain namespaceclass web --recording run.jsonl
+                                                    Explain the conditions of an object
   lockstep sim                                      Search for failures by simulation
 
 `lockstep <command> --help` explains each command.";
@@ -52,6 +63,9 @@ Examples:
 enum Command {
     Run(Box<run::Args>),
     Sentinel(sentinel::Args),
+    Check(check::Args),
+    Get(get::Args),
+    Explain(explain::Args),
     Replay(replay::Args),
     #[cfg(feature = "embedded")]
     Dev(dev::Args),
@@ -68,6 +82,12 @@ pub(crate) fn main() -> ExitCode {
     let result = match command {
         Command::Run(args) => block_on(run::run(*args)),
         Command::Sentinel(args) => block_on(sentinel::run(args)),
+        Command::Check(args) => match block_on(check::run(args)) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
+        Command::Get(args) => block_on(get::run(args)),
+        Command::Explain(args) => explain::run(&args),
         Command::Replay(args) => replay::run(&args),
         #[cfg(feature = "embedded")]
         Command::Dev(args) => block_on(dev::run(args)),
@@ -103,7 +123,7 @@ fn parse() -> Command {
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit()).command
 }
 
-fn block_on(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(command);
     // The tasks that still run need no wait: the command has waited for the important ones.

@@ -7,8 +7,14 @@ use std::process::{Command, Output, Stdio};
 
 use lockstep_cli::controllers;
 
+#[path = "cli/check.rs"]
+mod check;
 #[path = "cli/dev.rs"]
 mod dev;
+#[path = "cli/explain.rs"]
+mod explain;
+#[path = "cli/get.rs"]
+mod get;
 #[path = "cli/replay.rs"]
 mod replay;
 #[path = "cli/run_command.rs"]
@@ -17,6 +23,8 @@ mod run_command;
 mod served;
 #[path = "cli/sim.rs"]
 mod sim;
+#[path = "cli/simulated.rs"]
+mod simulated;
 
 fn lockstep(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep"));
@@ -65,6 +73,9 @@ fn help_shows_what_to_do_first() {
     let help = succeeds(&run(folder.path(), &["--help"]));
     for command in [
         "run",
+        "check",
+        "get",
+        "explain",
         "replay",
         "dev",
         "sim",
@@ -74,7 +85,7 @@ fn help_shows_what_to_do_first() {
     ] {
         assert!(help.contains(command), "{command}");
     }
-    for command in ["run", "replay", "dev", "sim", "crds", "completions"] {
+    for command in ["run", "check", "get", "explain", "replay", "dev", "sim", "crds", "completions"] {
         let help = succeeds(&run(folder.path(), &[command, "--help"]));
         assert!(help.contains("Examples:"), "{command}");
     }
@@ -93,7 +104,7 @@ fn help_shows_what_to_do_first() {
 #[test]
 fn controllers_are_chosen_alike_by_every_command() {
     let folder = folder();
-    let explained = ["run", "crds", "dev", "sim"].map(|command| {
+    let explained = ["run", "check", "crds", "dev", "sim"].map(|command| {
         let help = succeeds(&run(folder.path(), &[command, "--help"]));
         let of_flag = help.split("--controllers <NAMES>").nth(1).expect("has the flag");
         let description = of_flag.split_once("LOCKSTEP_CONTROLLERS").expect("has its variable").0;

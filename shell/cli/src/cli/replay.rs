@@ -12,10 +12,8 @@ use lockstep_engine::recording::read::{self, Lines};
 use lockstep_engine::recording::{Header, Line, Replay, ReplayedStep};
 use similar::{ChangeTag, TextDiff};
 
-use self::brief::Brief;
+use super::brief::Brief;
 use super::count;
-
-mod brief;
 
 /// Replays a recording and checks that the decisions match
 ///

@@ -1,4 +1,4 @@
-//! Formats a step in one line.
+//! Formats recorded steps, each in one line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -47,20 +47,28 @@ impl Brief {
 
     fn event(&mut self, event: &Event) -> String {
         match event {
-            Event::Started => "started".to_owned(),
-            Event::LeadershipChanged { leading: true } => "leads".to_owned(),
-            Event::LeadershipChanged { leading: false } => "leads no longer".to_owned(),
-            Event::ListStarted { kind } => format!("list of {kind} begins"),
-            Event::ListCompleted { kind } => format!("list of {kind} is complete"),
-            Event::Applied { kind, object } => format!("saw {}", name(kind, object)),
-            Event::Deleted { kind, object } => format!("saw {} go", name(kind, object)),
-            Event::WatchFailed { kind, failure } => format!("watch of {kind} failed: {failure}"),
             Event::Finished { id, outcome } => {
                 let asked = self.asked.remove(id).unwrap_or_else(|| format!("request {}", id.0));
-                format!("{asked}: {}", ended(outcome))
+                answer(&asked, outcome)
             }
-            Event::TimerFired => "woke".to_owned(),
+            other => described(other),
         }
+    }
+}
+
+/// Describes an event without the request that it may answer.
+pub(super) fn described(event: &Event) -> String {
+    match event {
+        Event::Started => "started".to_owned(),
+        Event::LeadershipChanged { leading: true } => "leads".to_owned(),
+        Event::LeadershipChanged { leading: false } => "leads no longer".to_owned(),
+        Event::ListStarted { kind } => format!("list of {kind} begins"),
+        Event::ListCompleted { kind } => format!("list of {kind} is complete"),
+        Event::Applied { kind, object } => format!("saw {}", name(kind, object)),
+        Event::Deleted { kind, object } => format!("saw {} go", name(kind, object)),
+        Event::WatchFailed { kind, failure } => format!("watch of {kind} failed: {failure}"),
+        Event::Finished { id, outcome } => answer(&format!("request {}", id.0), outcome),
+        Event::TimerFired => "woke".to_owned(),
     }
 }
 
@@ -71,7 +79,8 @@ fn name(kind: &Kind, object: &Value) -> String {
     }
 }
 
-fn action(action: &Action) -> String {
+/// Describes an action.
+pub(super) fn action(action: &Action) -> String {
     let name = action.name();
     match action {
         Action::Watch { kind, .. } | Action::Unwatch { kind } | Action::List { kind, .. } => {
@@ -91,6 +100,8 @@ fn action(action: &Action) -> String {
     }
 }
 
-fn ended(outcome: &Outcome) -> String {
-    outcome.as_ref().map_or_else(ToString::to_string, |_| "ok".to_owned())
+/// Describes the answer of a request.
+pub(super) fn answer(asked: &str, outcome: &Outcome) -> String {
+    let ended = outcome.as_ref().map_or_else(ToString::to_string, |_| "ok".to_owned());
+    format!("{asked}: {ended}")
 }

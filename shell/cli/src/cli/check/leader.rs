@@ -1,0 +1,168 @@
+//! Checks the Leases of the leader election: who leads, since when, and whether the Lease is still renewed.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use lockstep_cli::permissions::LEASE_VERBS;
+use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::object::{Kind, ObjectRef, metadata, text};
+use serde_json::Value;
+
+use super::super::age::age;
+use super::super::cluster::Cluster;
+use super::finding::Finding;
+use super::permissions::{Account, Permission};
+
+const CHECK: &str = "leader";
+
+/// The name that `lockstep run` uses by default.
+const DEFAULT_NAME: &str = "lockstep";
+
+/// Which Leases are checked.
+pub(super) struct Place<'a> {
+    pub(super) namespace: &'a str,
+    /// The only Lease; `None` for all that belong to the controllers by their names.
+    pub(super) name: Option<&'a str>,
+}
+
+pub(super) async fn check(
+    cluster: &Cluster,
+    account: &Account,
+    place: &Place<'_>,
+    controllers: &[&str],
+    now: Timestamp,
+) -> Vec<Finding> {
+    let leases = match leases(cluster, place, controllers).await {
+        Ok(leases) => leases,
+        Err(failure) => {
+            let message = format!("Leases could not be read ({failure})");
+            let remedy = match failure.class {
+                Class::Forbidden => {
+                    "name the Lease with --lease-name; an account of the chart may read only its own"
+                }
+                _ => "try again",
+            };
+            return vec![Finding::warn(CHECK, place.namespace, message, remedy)];
+        }
+    };
+    if leases.is_empty() {
+        let message = format!(
+            "no Lease for {}, so no controller with leader election has run here",
+            controllers.join(", ")
+        );
+        let remedy = "name the namespace of the controllers with --namespace, or install the chart";
+        return vec![Finding::warn(CHECK, place.namespace, message, remedy)];
+    }
+    let mut findings = Vec::new();
+    for lease in &leases {
+        findings.push(judge(lease, now));
+        let name = metadata(lease, "name");
+        let permission = |verb: &str, name: &str| Permission {
+            group: "coordination.k8s.io".to_owned(),
+            resource: "leases".to_owned(),
+            name: name.to_owned(),
+            namespace: place.namespace.to_owned(),
+            verb: verb.to_owned(),
+        };
+        let of_lease = LEASE_VERBS.split(' ').map(|verb| permission(verb, name));
+        let needed = of_lease.chain([permission("create", "")]).collect();
+        let remedy = "upgrade the chart, whose roles grant this";
+        findings.push(account.check(&format!("Lease {}/{name}", place.namespace), needed, remedy).await);
+    }
+    findings
+}
+
+async fn leases(
+    cluster: &Cluster,
+    place: &Place<'_>,
+    controllers: &[&str],
+) -> Result<Vec<Arc<Value>>, Failure> {
+    let kind = Kind::known("coordination.k8s.io", "v1", "Lease", "leases", true);
+    if let Some(name) = place.name {
+        let lease = cluster.get(ObjectRef::namespaced(&kind, place.namespace, name)).await?;
+        return Ok(lease.into_iter().collect());
+    }
+    let mut leases = cluster.list(&kind, Some(place.namespace)).await?;
+    leases.retain(|lease| is_ours(metadata(lease, "name"), controllers));
+    Ok(leases)
+}
+
+/// Returns whether the chart, or `lockstep run`, uses the name for one of these controllers.
+fn is_ours(name: &str, controllers: &[&str]) -> bool {
+    name == DEFAULT_NAME
+        || controllers.iter().any(|controller| {
+            name.strip_suffix(controller)
+                .is_some_and(|rest| rest.ends_with('-') && rest.contains(DEFAULT_NAME))
+        })
+}
+
+fn judge(lease: &Value, now: Timestamp) -> Finding {
+    let subject = format!("Lease {}/{}", metadata(lease, "namespace"), metadata(lease, "name"));
+    let time =
+        |field: &str| text(lease, &format!("/spec/{field}")).and_then(|text| text.parse::<Timestamp>().ok());
+    let Some(holder) = text(lease, "/spec/holderIdentity") else {
+        let remedy = "check whether the pods of the controller run";
+        return Finding::warn(
+            CHECK,
+            &subject,
+            "the last leader has released it, and no other has taken it",
+            remedy,
+        );
+    };
+    let since = time("acquireTime").map_or_else(|| "unknown".to_owned(), |time| format!("{time:.0}"));
+    let valid = lease["spec"]["leaseDurationSeconds"].as_i64().unwrap_or(0);
+    match time("renewTime").map(|renewed| now.duration_since(renewed)) {
+        Some(silent) if silent <= SignedDuration::from_secs(valid) => {
+            Finding::ok(CHECK, &subject, format!("{holder:?} leads since {since}"))
+        }
+        silent => {
+            let last = silent.map_or_else(|| "never".to_owned(), |silent| format!("{} ago", age(silent)));
+            let message = format!(
+                "{holder:?} led since {since}, but renewed it last {last}, and it is valid for {valid}s: no controller leads"
+            );
+            let remedy = "check the pods of the controller and their logs, or the clock of this machine, which this check uses";
+            Finding::fail(CHECK, &subject, message, remedy)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::finding::Level;
+    use super::*;
+
+    fn lease(holder: &str, renewed: &str) -> Value {
+        json!({
+            "metadata": {"namespace": "system", "name": "lockstep-bridge"},
+            "spec": {
+                "holderIdentity": holder, "leaseDurationSeconds": 15,
+                "acquireTime": "2026-01-01T00:00:00.123456Z", "renewTime": renewed,
+            },
+        })
+    }
+
+    #[test]
+    fn a_lease_that_is_not_renewed_has_no_leader() {
+        let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
+        let renewed = judge(&lease("pod-a", "2026-01-01T00:59:45.000000Z"), now);
+        assert_eq!(renewed.level, Level::Ok);
+        assert_eq!(renewed.message, "\"pod-a\" leads since 2026-01-01T00:00:00Z");
+        let stale = judge(&lease("pod-a", "2026-01-01T00:59:44.000000Z"), now);
+        assert_eq!(stale.level, Level::Fail);
+        assert!(stale.message.contains("renewed it last 16s ago"), "{}", stale.message);
+        assert_eq!(judge(&lease("", "2026-01-01T00:59:59.000000Z"), now).level, Level::Warn);
+    }
+
+    #[test]
+    fn leases_are_found_by_the_names_of_the_chart() {
+        let controllers = ["bridge", "dpuservice"];
+        for ours in ["lockstep", "lockstep-bridge", "prod-lockstep-dpuservice"] {
+            assert!(is_ours(ours, &controllers), "{ours}");
+        }
+        for other in ["lockstep-namespaceclass", "bridge", "cert-manager-bridge", "kube-scheduler"] {
+            assert!(!is_ours(other, &controllers), "{other}");
+        }
+    }
+}

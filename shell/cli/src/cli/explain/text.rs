@@ -1,0 +1,189 @@
+//! The explanation as text.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use lockstep_engine::action::ActionId;
+use lockstep_engine::duration;
+use lockstep_engine::machine::{Event, ReconcileResult};
+use lockstep_engine::object::ObjectRef;
+
+use super::super::brief;
+use super::super::count::count;
+use super::decision::{Decision, decisions};
+use super::history::{History, Sighting};
+use super::pass::Pass;
+
+/// The maximum number of earlier changes that are shown for a decision: the last ones.
+const CHANGES_MAX: usize = 5;
+
+/// Returns the explanation of an object; `None` if it does not occur.
+pub(super) fn explain(history: &History, object: &ObjectRef) -> Option<String> {
+    let decisions = decisions(history, object);
+    let last = history.ends().rfind(|(ended, _)| *ended == object);
+    if decisions.is_empty() && last.is_none() && history.last_state(object).is_none() {
+        return None;
+    }
+    let mut lines = vec![format!("{object}, {}", count(history.steps.len() as u64, "step"))];
+    for (condition, decision) in &decisions {
+        let Decision { status, reason, message, .. } = decision;
+        lines.push(String::new());
+        lines.push(format!("{condition}={status} {reason}: {message}"));
+        let found = match decision.step {
+            Some(step) => decided(history, object, decision, step),
+            None => vec![("decided", format!("before this recording; the status says {}", decision.since))],
+        };
+        lines.extend(found.into_iter().map(|(label, text)| format!("  {label:<8} {text}")));
+    }
+    lines.push(String::new());
+    lines.push(match last {
+        Some((_, end)) => format!("next: {}", next(history, end.step, end.result)),
+        None => "next: no reconcile of this object has ended in this recording".to_owned(),
+    });
+    let mut text = String::new();
+    for line in lines {
+        // Control characters in the file must not break the line.
+        let _infallible = writeln!(text, "{}", line.replace(char::is_control, " ").trim_end());
+    }
+    Some(text)
+}
+
+/// Returns what is known about a decision.
+fn decided(
+    history: &History,
+    object: &ObjectRef,
+    decision: &Decision,
+    step: usize,
+) -> Vec<(&'static str, String)> {
+    let pass = Pass::of(history, object, step);
+    let mut lines = vec![("decided", at(history, step))];
+    lines.push((
+        "began",
+        pass.begin.map_or_else(|| "before this recording".to_owned(), |begin| began(history, begin)),
+    ));
+    for (answered, id) in &pass.answers {
+        lines.push(("answer", answer(history, *answered, *id)));
+    }
+    let shown = pass.changes.len().saturating_sub(CHANGES_MAX);
+    if shown > 0 {
+        let earlier = count(shown as u64, "other change");
+        lines.push(("change", format!("{earlier}, since the previous reconcile began")));
+    }
+    for change in &pass.changes[shown..] {
+        lines.push((
+            "change",
+            format!("{}: {}", number(history, *change), brief::described(&history.steps[*change].event)),
+        ));
+    }
+    for sighting in history.sightings(step).iter().filter(|seen| is_named(&decision.message, &seen.object)) {
+        let Sighting { object, step, is_deleted } = sighting;
+        let what = if *is_deleted { "deleted" } else { "last seen" };
+        lines.push(("named", format!("{object}: {what} at {}", at(history, *step))));
+    }
+    lines
+}
+
+fn number(history: &History, step: usize) -> String {
+    format!("step {}", history.steps[step].number)
+}
+
+fn at(history: &History, step: usize) -> String {
+    let time = history.steps[step].now.wall.timestamp();
+    format!("{}, {time:.3}", number(history, step))
+}
+
+/// Describes the first step of a reconcile.
+fn began(history: &History, begin: usize) -> String {
+    let event = &history.steps[begin].event;
+    let what = match event {
+        Event::TimerFired => "a retry or a resync was due".to_owned(),
+        Event::Finished { id, .. } => {
+            let answer = answer_text(history, *id, begin);
+            format!("once another reconcile had its answer ({answer})")
+        }
+        other => brief::described(other),
+    };
+    format!("{}: {what}", number(history, begin))
+}
+
+fn answer(history: &History, step: usize, id: ActionId) -> String {
+    format!("{}: {}", number(history, step), answer_text(history, id, step))
+}
+
+fn answer_text(history: &History, id: ActionId, step: usize) -> String {
+    match (&history.steps[step].event, history.action(id)) {
+        (Event::Finished { outcome, .. }, Some(action)) => brief::answer(&brief::action(action), outcome),
+        (event, _) => brief::described(event),
+    }
+}
+
+/// Returns when the object is reconciled again.
+fn next(history: &History, ended: usize, result: &ReconcileResult) -> String {
+    let end: Timestamp = history.steps[ended].now.wall.timestamp();
+    let due = |after: Duration| {
+        let time = SignedDuration::try_from(after).ok().and_then(|after| end.checked_add(after).ok());
+        let time = time.map_or_else(|| "later".to_owned(), |time| format!("at {time:.3}"));
+        format!(
+            "reconciled again {time} ({} after step {})",
+            duration::show(after),
+            history.steps[ended].number
+        )
+    };
+    let event = "an event about it or about an object that it needs";
+    match result {
+        ReconcileResult::Converged => {
+            format!("its last reconcile had nothing left to do; {event} starts the next one")
+        }
+        ReconcileResult::Requeued { after } => format!("{}, or after {event}", due(*after)),
+        ReconcileResult::Failed { reason, retry_after, .. } => {
+            format!("{}, or after {event}: the last reconcile failed: {reason}", due(*retry_after))
+        }
+        ReconcileResult::Abandoned => {
+            "this process stopped leading; the next leader reconciles it".to_owned()
+        }
+    }
+}
+
+/// Returns whether a message names an object: by its namespace and name, or by its kind directly before its name.
+fn is_named(message: &str, object: &ObjectRef) -> bool {
+    let (kind, name) = (&object.kind.kind, &object.name);
+    let full = object.namespace.as_ref().map(|namespace| format!("{namespace}/{name}"));
+    let with_kind = [format!("{kind} {name}"), format!("{kind} \"{name}\"")];
+    full.iter().chain(&with_kind).any(|phrase| has_word(message, phrase))
+}
+
+/// Returns whether a text has a word that is not a part of a longer name.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '-' || letter == '/';
+    text.match_indices(word).any(|(start, _)| {
+        let before = text[..start].chars().next_back();
+        let mut after = text[start + word.len()..].chars();
+        let is_longer = match after.next() {
+            Some('.') => after.next().is_some_and(is_part),
+            other => other.is_some_and(is_part),
+        };
+        !before.is_some_and(|letter| is_part(letter) || letter == '.') && !is_longer
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstep_engine::object::Kind;
+
+    use super::*;
+
+    #[test]
+    fn only_whole_names_count_as_named() {
+        let kind = Kind::known("", "v1", "Secret", "secrets", true);
+        let secret = ObjectRef::namespaced(&kind, "dpf", "pull");
+        for message in ["Secret dpf/pull is missing", "waits for Secret \"pull\".", "dpf/pull"] {
+            assert!(is_named(message, &secret), "{message}");
+        }
+        for message in
+            ["pull", "Secret pull-secret", "Secret dpf/pull.old", "xdpf/pull", "Secret a/dpf/pull2"]
+        {
+            assert!(!is_named(message, &secret), "{message}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! `lockstep get`, against the embedded API server.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, Config};
+use serde_json::{Value, json};
+
+use super::served::Served;
+use super::{fails, folder, misused, run, succeeds};
+
+/// Installs the CRDs of a controller.
+async fn install(client: &Client, controller: &str) {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for crd in lockstep_crds::of(controller) {
+        let name = format!("{}.{}", crd.spec.names.plural, crd.spec.group);
+        crds.create(&PostParams::default(), &crd).await.unwrap();
+        await_condition(crds.clone(), &name, is_crd_established()).await.unwrap();
+    }
+}
+
+/// Creates a DPUService whose status has this condition Ready.
+async fn create(client: &Client, namespace: &str, name: &str, [status, reason, message]: [&str; 3]) {
+    let kind = GroupVersionKind::gvk("svc.dpu.nvidia.com", "v1alpha1", "DPUService");
+    let services: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
+    let source = json!({"repoURL": "https://charts.example.com", "chart": "web", "version": "1.0.0"});
+    let service = json!({
+        "apiVersion": "svc.dpu.nvidia.com/v1alpha1", "kind": "DPUService",
+        "metadata": {"name": name}, "spec": {"source": source},
+    });
+    services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
+    let condition = json!({
+        "type": "Ready", "status": status, "reason": reason, "message": message, "observedGeneration": 1,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+    services.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+}
+
+#[tokio::test]
+async fn objects_are_shown_with_their_common_causes() {
+    let folder = folder();
+    let served = Served::start(folder.path(), &["dev", "--bare", "--listen", "127.0.0.1:0"]);
+    let get =
+        |args: &[&str]| run(folder.path(), &[&["get", "--kubeconfig", "lockstep.kubeconfig"], args].concat());
+    fails(&get(&[]), &["does not know", "DPUService.svc.dpu.nvidia.com", "lockstep crds"]);
+    let client = Client::try_from(Config::new(served.url.parse().unwrap())).unwrap();
+    install(&client, "dpuservice").await;
+    assert_eq!(succeeds(&get(&[])), "no objects found in namespace default; -A shows all\n");
+
+    let expired = ["False", "Error", "TLS certificate expired"];
+    for name in ["a", "b"] {
+        create(&client, "default", name, expired).await;
+    }
+    create(&client, "kube-system", "c", expired).await;
+    create(&client, "kube-system", "d", ["True", "Success", ""]).await;
+
+    let shown = succeeds(&get(&["-A"]));
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].starts_with("KIND        NAMESPACE    NAME  READY  REASON   AGE"), "{shown}");
+    assert!(lines[1].starts_with("DPUService  default      a     False  Error "), "{shown}");
+    assert!(lines[1].ends_with("TLS certificate expired"), "{shown}");
+    assert!(lines[4].starts_with("DPUService  kube-system  d     True   Success"), "{shown}");
+    let cause = "  3 DPUServices: Error: TLS certificate expired (default/a, default/b, kube-system/c)";
+    assert_eq!(lines[5..], ["", "Not ready:", cause]);
+
+    let shown = succeeds(&get(&["dpusvc", "--namespace", "kube-system"]));
+    assert!(shown.contains("  1 DPUService: Error") && !shown.contains(" default "), "{shown}");
+    let document: Value = serde_json::from_str(&succeeds(&get(&["-A", "-o", "json"]))).unwrap();
+    assert_eq!(document["objects"].as_array().map(Vec::len), Some(4));
+    assert_eq!(document["causes"][0]["count"], 3);
+    assert_eq!(document["objects"][0]["since"], "2026-01-01T00:00:00Z");
+    misused(&get(&["pods"]), &["\"pods\"", "DPUService"]);
+    misused(&get(&["-A", "-n", "default"]), &["--all-namespaces", "--namespace"]);
+    assert_eq!(served.terminate(), Some(0));
+}
