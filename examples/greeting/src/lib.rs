@@ -48,7 +48,7 @@ pub fn is_ours(child: &Value) -> bool {
 }
 
 /// The decisions of the greeter.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Greeter {
     greetings: Informer<Name>,
     /// The metadata of the ConfigMaps with our label.
@@ -57,7 +57,7 @@ pub struct Greeter {
 }
 
 /// What a reconcile waits for, with the Greeting as it was when the reconcile began, or `None` if it does not exist.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Stage {
     AddingFinalizer,
     ConfirmingDeletion,

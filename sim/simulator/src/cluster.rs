@@ -20,3 +20,4 @@ pub use self::faults::{FaultModel, FaultVerdict, Interference, NoFaults, Transit
 pub use self::journal::{Author, Carried, Change, Entry, What};
 pub use self::process::Program;
 pub use self::state::Cluster;
+pub(crate) use self::stream::Stream;

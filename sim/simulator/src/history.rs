@@ -33,7 +33,7 @@ pub struct Version {
 pub(super) type Key = (String, ObjectRef);
 
 /// What a process has observed and done since its last start.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ProcessState {
     /// The objects that its watches have delivered.
     pub observed: BTreeMap<ObjectRef, Arc<Value>>,
@@ -69,7 +69,7 @@ pub struct ProcessState {
 type Announcement = (String, String, String);
 
 /// An Event that a process wrote.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct WrittenEvent {
     announcement: Announcement,
     /// Consecutive writes that failed.
@@ -103,7 +103,7 @@ impl WrittenEvent {
 }
 
 /// The history of a run.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct History {
     /// All states of all objects.
     versions: BTreeMap<ObjectRef, Vec<Version>>,

@@ -11,6 +11,8 @@
 pub mod bugs;
 pub mod cluster;
 pub mod draw;
+pub mod explorable;
+pub mod explore;
 pub mod history;
 pub mod invariant;
 pub mod plan;
@@ -25,11 +27,12 @@ mod trace;
 
 pub use lockstep_apiserver::server::ApiServer;
 
+pub use self::explore::{Exploration, Explored};
 pub use self::plan::Plan;
 pub use self::planned_faults::{Injection, Struck};
 pub use self::recording::record;
 pub use self::run::{Run, Simulation, Violation};
 pub use self::search::{Search, Summary};
-pub use self::subject::{Checker, Client, Operation, SystemUnderTest, Testimony, World};
+pub use self::subject::{Checker, Client, Operation, SmallWorld, SystemUnderTest, Testimony, User, World};
 pub use self::timeline::Timeline;
 pub use self::trace::combine;

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::history::History;
 use super::invariant::Invariant;
 use crate::cluster::{Author, Change, Cluster, Entry, ExternalSystems, FaultModel};
+use crate::explorable::Explorable;
 
 /// A controller that can be simulated, with its environment, its operations and its invariants.
 ///
@@ -89,6 +90,11 @@ pub trait SystemUnderTest: Sync {
         Duration::from_hours(1)
     }
 
+    /// Returns the small world in which every run is explored, if the controller has one.
+    fn small_world(&self) -> Option<SmallWorld> {
+        None
+    }
+
     /// Returns whether the controller writes nothing in the desired state.
     fn becomes_idle(&self) -> bool {
         true
@@ -145,6 +151,30 @@ impl Operation {
     ) -> Self {
         Self { name, actor, weight, run }
     }
+}
+
+/// A world that is small enough to explore every run in it: a few objects, and users with a few operations.
+#[derive(Clone, Copy)]
+pub struct SmallWorld {
+    /// Returns the machine of a process. It must be able to reconcile all keys of the world at the same time: keys that wait for
+    /// each other are not independent.
+    pub machine: fn(u64) -> Box<dyn Explorable>,
+    /// Prepares the cluster before the start, in place of [`SystemUnderTest::prepare`].
+    pub prepare: fn(&mut dyn Client),
+    /// The users. Each executes its operations in order, at any time.
+    pub users: &'static [User],
+    /// Returns the part of the world that an object belongs to; none if it concerns several parts. The controller must treat
+    /// parts independently: no key, and no object, has anything to do with two parts.
+    pub part: fn(&ObjectRef) -> Option<&'static str>,
+}
+
+/// A user of a small world.
+#[derive(Debug, Clone, Copy)]
+pub struct User {
+    /// The part of the world that its operations concern; none if they concern several parts.
+    pub part: Option<&'static str>,
+    /// Its operations. They make no use of their random numbers.
+    pub operations: &'static [Operation],
 }
 
 /// The client of a user or a foreign controller.

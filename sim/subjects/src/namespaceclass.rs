@@ -11,12 +11,13 @@ use lockstep_namespaceclass::controller::BACKOFF;
 use lockstep_sim::cluster::Change;
 use lockstep_sim::history::History;
 use lockstep_sim::invariant::Invariant;
-use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
+use lockstep_sim::subject::{Client, Operation, SmallWorld, SystemUnderTest, World};
 use serde_json::{Value, json};
 
 mod acts;
 mod desired;
 mod rules;
+pub mod small;
 
 /// The operator as a system under test.
 #[derive(Debug, Clone, Copy)]
@@ -82,6 +83,10 @@ impl SystemUnderTest for NamespaceClass {
                 }
             }
         }
+    }
+
+    fn small_world(&self) -> Option<SmallWorld> {
+        Some(small::TWO_NAMESPACES)
     }
 
     fn differences(&self, world: &World<'_>) -> Vec<String> {

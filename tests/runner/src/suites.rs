@@ -82,6 +82,7 @@ const SUITES: &[Suite] = &[
     computes("lockstep-sim-tests/simulated_bridge", Quick::Only(&["every_seed"])),
     computes("lockstep-sim-tests/simulated_dpuservice", Quick::Only(&["every_seed"])),
     computes("lockstep-sim-tests/simulation", Quick::Only(&["every_seed", "without_faults", "leadership"])),
+    computes("lockstep-sim-tests/explored", Quick::All),
     // It runs only if Argo CD is built, which `--nightly` does.
     waits("lockstep-tests/argocd", Quick::Nothing),
     waits("lockstep-tests/bridge_chart", Quick::Nothing),

@@ -13,9 +13,12 @@ use lockstep_engine::{finalizer, yaml};
 use lockstep_sim::cluster::Change;
 use lockstep_sim::history::{History, Version};
 use lockstep_sim::invariant::{Invariant, Moment};
-use lockstep_sim::{ApiServer, Client, Operation, Search, Simulation, Summary, SystemUnderTest, World};
+use lockstep_sim::{
+    ApiServer, Client, Operation, Search, Simulation, SmallWorld, Summary, SystemUnderTest, World,
+};
 use serde_json::{Value, json};
 
+mod explored;
 mod planted;
 struct Greetings;
 
@@ -63,6 +66,10 @@ impl SystemUnderTest for Greetings {
 
     fn backoffs(&self) -> &'static [Backoff] {
         &[Greeter::BACKOFF]
+    }
+
+    fn small_world(&self) -> Option<SmallWorld> {
+        Some(explored::TWO_GREETINGS)
     }
 
     fn differences(&self, world: &World<'_>) -> Vec<String> {

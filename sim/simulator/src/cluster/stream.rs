@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 /// Delay before a refused watch is retried.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
-#[derive(Debug)]
-pub(super) struct Stream {
+#[derive(Debug, Clone)]
+pub(crate) struct Stream {
     pub(super) kind: Arc<Kind>,
     scope: Scope,
     /// Distinguishes this watch from earlier ones of the same kind, so that their events in transit are not delivered to it.
@@ -31,17 +31,17 @@ pub(super) struct Stream {
 
 /// New watch events, and whether the watch has ended.
 #[derive(Debug, Default)]
-pub(super) struct WatchBatch {
-    pub(super) events: Vec<Event>,
-    pub(super) over: bool,
+pub(crate) struct WatchBatch {
+    pub(crate) events: Vec<Event>,
+    pub(crate) over: bool,
 }
 
 impl Stream {
-    pub(super) fn new(kind: Arc<Kind>, scope: Scope, id: u64) -> Self {
+    pub(crate) fn new(kind: Arc<Kind>, scope: Scope, id: u64) -> Self {
         Self { kind, scope, id, open: None, unwatchable: false, last_arrival: Duration::ZERO }
     }
 
-    pub(super) fn close(&mut self, server: &mut ApiServer) {
+    pub(crate) fn close(&mut self, server: &mut ApiServer) {
         if let Some(id) = self.open.take() {
             server.cancel_watch(id);
         }
@@ -49,7 +49,7 @@ impl Stream {
 
     /// Lists, and starts the watch if it is not refused. A list is not complete if the watch was refused before and is refused
     /// again.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &mut self,
         server: &mut ApiServer,
         now: Timestamp,
@@ -133,7 +133,7 @@ impl Stream {
     }
 
     /// Returns the changes since the last call.
-    pub(super) fn look(&mut self, server: &mut ApiServer, now: Timestamp) -> WatchBatch {
+    pub(crate) fn look(&mut self, server: &mut ApiServer, now: Timestamp) -> WatchBatch {
         let mut batch = WatchBatch::default();
         let Some(id) = self.open else { return batch };
         loop {

@@ -7,12 +7,12 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use lockstep_engine::random::Random;
 
+use super::check::check;
 use super::outcome::{LIVENESS, Run, Violation};
 use super::program::Runs;
 use super::simulation::Simulation;
 use crate::cluster::{Cluster, Entry, What};
 use crate::history::History;
-use crate::invariant::{Invariant, Moment, SAFETY};
 use crate::plan::{Plan, What as Fault};
 use crate::planned_faults::PlannedFaults;
 use crate::subject::{Checker, ClusterClient, Testimony, World};
@@ -299,7 +299,8 @@ impl<'a> Running<'a> {
             for entry in entries {
                 self.trace.absorb(&entry);
                 self.count(&entry, &mut under_way);
-                let checked = self.check(&entry).and_then(|()| self.testify(&entry));
+                let checked = check(self.simulation.subject, &self.cluster.server, &self.history, &entry)
+                    .and_then(|()| self.testify(&entry));
                 self.history.absorb(&entry);
                 if let Some(journal) = &mut self.journal {
                     journal.push(entry);
@@ -353,21 +354,5 @@ impl<'a> Running<'a> {
             seen,
             at: entry.at,
         })
-    }
-
-    fn check(&self, entry: &Entry) -> Result<(), Violation> {
-        let subject = self.simulation.subject;
-        let (server, history) = (&self.cluster.server, &self.history);
-        let permitted = match entry.by_process() {
-            Some((_, change)) => subject.may_change(change, server, history),
-            None => Ok(()),
-        };
-        let moment = Moment { permitted, backoffs: subject.backoffs(), server, history, entry };
-        for Invariant { name, sentence, holds } in SAFETY.iter().chain(subject.invariants()) {
-            if let Err(seen) = holds(&moment) {
-                return Err(Violation { invariant: name, sentence, seen, at: entry.at });
-            }
-        }
-        Ok(())
     }
 }

@@ -1,0 +1,136 @@
+//! Every run of the greeter in small worlds.
+
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use greeting::{Operator, child, config_map, greeting};
+use lockstep_engine::object::{Name, ObjectRef};
+use lockstep_engine::operator::Config;
+use lockstep_sim::explorable::Explorable;
+use lockstep_sim::{
+    Client, Exploration, Explored, Operation, SmallWorld, SystemUnderTest as _, Timeline, User,
+};
+use serde_json::json;
+
+use super::Greetings;
+
+/// Two Greetings, each created, changed and deleted.
+pub(crate) const TWO_GREETINGS: SmallWorld = SmallWorld {
+    machine,
+    prepare: |client| Greetings.prepare(client),
+    users: &[
+        User { part: Some("team-a"), operations: &[CREATE_A, CHANGE_A, DELETE_A] },
+        User { part: Some("team-b"), operations: &[CREATE_B, CHANGE_B, DELETE_B] },
+    ],
+    part,
+};
+
+/// Two Greetings, each created.
+const BOTH_CREATED: SmallWorld = SmallWorld {
+    users: &[
+        User { part: Some("team-a"), operations: &[CREATE_A] },
+        User { part: Some("team-b"), operations: &[CREATE_B] },
+    ],
+    ..TWO_GREETINGS
+};
+
+/// One Greeting, created, changed and deleted.
+const ONE_GREETING: SmallWorld = SmallWorld {
+    users: &[User { part: Some("team-a"), operations: &[CREATE_A, CHANGE_A, DELETE_A] }],
+    ..TWO_GREETINGS
+};
+
+/// A Greeting that is created and deleted, and another client that replaces its ConfigMap.
+pub(crate) const REPLACED: SmallWorld = SmallWorld {
+    users: &[
+        User { part: Some("team-a"), operations: &[CREATE_A, DELETE_A] },
+        User { part: Some("team-a"), operations: &[REPLACE_A] },
+    ],
+    ..TWO_GREETINGS
+};
+
+const CREATE_A: Operation =
+    Operation::new("create team-a/hello", "user", 1, |client, _| create(client, "team-a"));
+const CREATE_B: Operation =
+    Operation::new("create team-b/hello", "user", 1, |client, _| create(client, "team-b"));
+const CHANGE_A: Operation =
+    Operation::new("change team-a/hello", "user", 1, |client, _| change(client, "team-a"));
+const CHANGE_B: Operation =
+    Operation::new("change team-b/hello", "user", 1, |client, _| change(client, "team-b"));
+const DELETE_A: Operation =
+    Operation::new("delete team-a/hello", "user", 1, |client, _| delete(client, "team-a"));
+const DELETE_B: Operation =
+    Operation::new("delete team-b/hello", "user", 1, |client, _| delete(client, "team-b"));
+const REPLACE_A: Operation =
+    Operation::new("replace the ConfigMap", "other controller", 1, |client, _| replace(client, "team-a"));
+
+fn machine(seed: u64) -> Box<dyn Explorable> {
+    Box::new(Operator::new(Config { seed, ..Config::default() }))
+}
+
+fn part(object: &ObjectRef) -> Option<&'static str> {
+    let is_of = |team: &str| object.namespace.as_deref() == Some(team) || object.name.starts_with(team);
+    ["team-a", "team-b"].into_iter().find(|team| is_of(team))
+}
+
+fn hello(team: &str) -> Name {
+    Name::new(team, "hello")
+}
+
+fn create(client: &mut dyn Client, team: &str) {
+    let metadata = json!({ "namespace": team, "name": "hello" });
+    client.create(&greeting(), &json!({ "metadata": metadata, "spec": { "text": "good morning" } }));
+}
+
+fn change(client: &mut dyn Client, team: &str) {
+    client.merge(&hello(team).object(&greeting()), &json!({ "spec": { "text": "good evening" } }));
+}
+
+fn delete(client: &mut dyn Client, team: &str) {
+    client.delete(&hello(team).object(&greeting()));
+}
+
+fn replace(client: &mut dyn Client, team: &str) {
+    let target = child(&hello(team));
+    client.delete(&target);
+    client.create(
+        &config_map(),
+        &json!({ "metadata": { "namespace": target.namespace, "name": target.name } }),
+    );
+}
+
+fn explore(small: &SmallWorld, faults: usize, reduced: bool) -> Explored {
+    let began = Instant::now();
+    let explored =
+        Exploration { faults, reduced }.run(&Greetings, small, None, &|_| ControlFlow::Continue(()));
+    let Explored { states, transitions, depth, .. } = explored;
+    println!("{states} states, {transitions} transitions, depth {depth}, {:?}", began.elapsed());
+    explored
+}
+
+fn assert_complete(explored: &Explored) {
+    let shown = explored.failure.as_ref().map(|failure| Timeline::of(&failure.plan, &failure.run).text());
+    assert!(explored.is_complete, "{}", shown.unwrap_or_default());
+}
+
+#[test]
+fn every_order_of_one_greeting_reaches_the_desired_state() {
+    assert_complete(&explore(&ONE_GREETING, 0, true));
+}
+
+#[test]
+fn the_reduction_keeps_all_final_states() {
+    let [reduced, whole] = [true, false].map(|reduced| explore(&BOTH_CREATED, 0, reduced));
+    assert_complete(&reduced);
+    assert_complete(&whole);
+    assert_eq!(reduced.finals, whole.finals);
+}
+
+#[test]
+fn each_exploration_visits_the_same_states() {
+    let counts = || {
+        let Explored { states, transitions, depth, finals, .. } = explore(&BOTH_CREATED, 0, false);
+        (states, transitions, depth, finals.len())
+    };
+    assert_eq!(counts(), counts());
+}

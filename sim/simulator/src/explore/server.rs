@@ -1,0 +1,140 @@
+//! The API server of a small world, with the control plane, and the names that it gives.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use lockstep_apiserver::server::{Actors, ApiServer, Response};
+use lockstep_engine::object::metadata;
+use serde_json::Value;
+
+use super::print::{Names, Print, hash};
+use crate::cluster::{Author, Change};
+
+/// An object that has changed during the run.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    versions: u64,
+    creations: u64,
+    /// Its state; none if it was removed.
+    print: Option<Print>,
+}
+
+#[derive(Clone)]
+pub(super) struct Server {
+    pub(super) model: ApiServer,
+    actors: Actors,
+    /// The revision at which the run began. Older versions keep their numbers.
+    first: u64,
+    /// The object and the number of each later version.
+    versions: Vec<(u64, u64)>,
+    /// The objects that have changed, by name.
+    objects: BTreeMap<u64, Known>,
+    /// The objects that were created during the run, by uid.
+    uids: BTreeMap<Arc<str>, u64>,
+}
+
+impl Server {
+    pub(super) fn new(model: ApiServer, actors: Actors) -> Self {
+        let first = model.revision();
+        let (versions, objects, uids) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        Self { model, actors, first, versions, objects, uids }
+    }
+
+    /// Executes a request and returns the answer with the changes that it made.
+    pub(super) fn handle(
+        &mut self,
+        author: Author,
+        request: &http::Request<Bytes>,
+        now: Timestamp,
+    ) -> (http::Response<Bytes>, Vec<Change>) {
+        let before = self.model.revision();
+        let response = match self.model.handle(request, now) {
+            Response::Complete(response) => response,
+            Response::Watch(head, id) => {
+                self.model.cancel_watch(id);
+                head.map(|()| Bytes::new())
+            }
+        };
+        let mut changes = self.changes(author, before);
+        if !changes.is_empty() {
+            changes.extend(self.tick(now));
+        }
+        (response, changes)
+    }
+
+    /// Executes the due work of the control plane and returns the changes that it made.
+    pub(super) fn tick(&mut self, now: Timestamp) -> Vec<Change> {
+        let mut changes = Vec::new();
+        loop {
+            let before = self.model.revision();
+            if !self.actors.tick(&mut self.model, now) {
+                return changes;
+            }
+            changes.extend(self.changes(Author::ControlPlane, before));
+        }
+    }
+
+    /// Returns when the control plane has work to do.
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.actors.next_due()
+    }
+
+    fn changes(&mut self, by: Author, before: u64) -> Vec<Change> {
+        let changes = self.model.changes_since(before);
+        let changes =
+            changes.into_iter().map(|it| Change { by, object: it.object, old: it.old, new: it.new });
+        let changes: Vec<Change> = changes.collect();
+        for change in &changes {
+            self.absorb(change);
+        }
+        changes
+    }
+
+    fn absorb(&mut self, change: &Change) {
+        let name = hash(&format!("{:?}", change.object));
+        let mut known = self.objects.remove(&name).unwrap_or_default();
+        known.versions += 1;
+        self.versions.push((name, known.versions));
+        if let (None, Some(new)) = (&change.old, &change.new) {
+            known.creations += 1;
+            self.uids.insert(metadata(new, "uid").into(), hash(&(name, known.creations)));
+        }
+        known.print = change.new.as_ref().map(|new| self.print(&format!("{new:?}"), &BTreeMap::new()));
+        self.objects.insert(name, known);
+    }
+
+    /// Reads the text of a state.
+    pub(super) fn print(&self, text: &str, actions: &BTreeMap<u64, u64>) -> Print {
+        Print::of(text, &Names { actions, uids: &self.uids })
+    }
+
+    /// Returns the fingerprint of a state: a resource version counts by the number of later versions of its object.
+    pub(super) fn resolve(&self, print: &Print) -> u64 {
+        let age = |version: &u64| {
+            let later = version.checked_sub(self.first + 1).and_then(|index| usize::try_from(index).ok());
+            match later.and_then(|index| self.versions.get(index)) {
+                Some((name, number)) => {
+                    (*name, self.objects.get(name).map_or(0, |known| known.versions - number))
+                }
+                None => (0, *version),
+            }
+        };
+        hash(&(print.text, print.versions.iter().map(age).collect::<Vec<_>>()))
+    }
+
+    /// Returns the fingerprint of all objects.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let state = |known: &Known| known.print.as_ref().map(|print| self.resolve(print));
+        hash(&self.objects.iter().map(|(name, known)| (name, state(known))).collect::<Vec<_>>())
+    }
+
+    /// Returns the fingerprint of the latest changes, from which a stale list follows.
+    pub(super) fn latest(&self, changes: u64) -> u64 {
+        let since = self.model.revision().saturating_sub(changes).max(self.first);
+        let print = |old: &Value| self.resolve(&self.print(&format!("{old:?}"), &BTreeMap::new()));
+        let changed = self.model.changes_since(since).into_iter();
+        hash(&changed.map(|it| (it.object.to_string(), it.old.map(|old| print(&old)))).collect::<Vec<_>>())
+    }
+}
