@@ -100,7 +100,7 @@ impl World {
                 self.spend(part.filter(|_| !crashed));
             }
             Transition::Relist { .. } | Transition::Lead { .. } | Transition::StepDown { .. } => {
-                self.spend(None)
+                self.spend(None);
             }
             Transition::Execute { .. }
             | Transition::Answer { .. }
