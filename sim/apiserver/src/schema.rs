@@ -6,15 +6,18 @@
 
 mod defaults;
 mod embedded;
+mod escape;
 mod lists;
 mod meta;
 pub(crate) mod node;
+pub(crate) mod path;
 mod prune;
 mod ratchet;
 mod read;
 mod rule;
 mod rules;
 mod structural;
+mod typing;
 mod validate;
 
 use std::sync::Arc;

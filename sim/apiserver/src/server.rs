@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Method;
+use http::{HeaderName, HeaderValue, Method};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -104,6 +104,9 @@ impl Default for Options {
 /// Maximum size of a body, in bytes.
 pub const BODY_MAX_BYTES: usize = 3 * 1024 * 1024;
 
+/// The header that identifies a request in audit logs; every answer has it.
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
 /// The answer of the server.
 #[derive(Debug)]
 pub enum Response {
@@ -121,6 +124,7 @@ impl ApiServer {
             store: Store::new(options.history),
             watches: Watches::default(),
             ids: Ids::new(options.seed),
+            audit_ids: Ids::new(!options.seed),
             now: options.start,
         };
         for name in namespace::SYSTEM {
@@ -133,6 +137,20 @@ impl ApiServer {
 
     /// Answers one request.
     pub fn handle(&mut self, request: &http::Request<Bytes>, now: Timestamp) -> Response {
+        let audit_id = match request.headers().get(AUDIT_ID) {
+            Some(given) if !given.is_empty() => given.clone(),
+            _ => HeaderValue::try_from(self.audit_ids.uid()).expect("a UUID is printable"),
+        };
+        let mut response = self.respond(request, now);
+        let headers = match &mut response {
+            Response::Complete(response) => response.headers_mut(),
+            Response::Watch(head, _) => head.headers_mut(),
+        };
+        headers.insert(AUDIT_ID, audit_id);
+        response
+    }
+
+    fn respond(&mut self, request: &http::Request<Bytes>, now: Timestamp) -> Response {
         self.now = now;
         if request.body().len() > BODY_MAX_BYTES {
             let status = Status::too_large(&format!("limit is {BODY_MAX_BYTES}"));

@@ -11,6 +11,8 @@ pub struct Answer {
     pub media_type: String,
     /// The texts of the `Warning` headers.
     pub warnings: Vec<String>,
+    /// Whether the answer has an `Audit-Id`.
+    pub has_audit_id: bool,
     /// The body: JSON, an array of events if the request was a watch, or else a string.
     pub body: Value,
 }
@@ -24,6 +26,7 @@ impl Answer {
             code: response.status.as_u16(),
             media_type: media_type.split(';').next().unwrap_or_default().to_owned(),
             warnings: response.headers.get_all(http::header::WARNING).iter().map(text).collect(),
+            has_audit_id: response.headers.get("audit-id").is_some_and(|id| !id.is_empty()),
             body,
         }
     }

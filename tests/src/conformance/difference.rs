@@ -29,6 +29,9 @@ pub fn differences(model: &Answer, real: &Answer, pairs: &mut Pairs) -> Vec<Stri
     if model.warnings != real.warnings {
         found.push(account("warnings", &model.warnings.join(", "), &real.warnings.join(", ")));
     }
+    if model.has_audit_id != real.has_audit_id {
+        found.push(account("Audit-Id", &model.has_audit_id.to_string(), &real.has_audit_id.to_string()));
+    }
     walk("", &model.body, &real.body, pairs, &mut found);
     if found.len() > REPORTED_MAX {
         let rest = found.len() - REPORTED_MAX;

@@ -84,6 +84,8 @@ pub struct Step {
     pub last: Option<&'static str>,
     /// Compact the history first.
     pub compact: bool,
+    /// How many characters `${pad}` in the body has.
+    pub pad: usize,
     /// If not empty, named elements of lists are compared only if they are named here.
     pub keep: Vec<String>,
 }
@@ -116,6 +118,8 @@ struct StepForm {
     events: Option<usize>,
     #[serde(default)]
     compact: bool,
+    #[serde(default)]
+    pad: usize,
     #[serde(default)]
     keep: Vec<String>,
 }
@@ -159,6 +163,7 @@ impl Step {
             events: None,
             last: None,
             compact: false,
+            pad: 0,
             keep: Vec::new(),
         }
     }
@@ -182,6 +187,7 @@ impl Step {
             until_fields: form.until_fields,
             events: form.events,
             compact: form.compact,
+            pad: form.pad,
             keep: form.keep,
             ..Self::new(method, path, form.body)
         })
@@ -198,7 +204,10 @@ impl Step {
                 )
             }
             Some(Value::String(raw)) => substitute(raw, variables).into_bytes(),
-            Some(body) => substitute(&body.to_string(), variables).into_bytes(),
+            Some(body) => {
+                let text = body.to_string().replace("${pad}", &"x".repeat(self.pad));
+                substitute(&text, variables).into_bytes()
+            }
         }
     }
 

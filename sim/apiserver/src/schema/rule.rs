@@ -61,11 +61,6 @@ impl Rule {
         }
     }
 
-    /// Returns why the rule does not compile.
-    pub(super) fn error(&self) -> Option<(&str, &str)> {
-        self.program.as_ref().err().map(|error| (self.source.as_str(), error.as_str()))
-    }
-
     /// Returns the text by which messages name the rule.
     pub(super) fn name(&self) -> &str {
         self.message.as_deref().unwrap_or(&self.source)

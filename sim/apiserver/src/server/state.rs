@@ -17,6 +17,8 @@ pub struct ApiServer {
     pub(super) store: Store,
     pub(super) watches: Watches,
     pub(super) ids: Ids,
+    /// The ids of requests, apart from those of objects: reads must not change the objects that follow.
+    pub(super) audit_ids: Ids,
     /// The time of the current request or tick.
     pub(super) now: Timestamp,
 }

@@ -94,8 +94,12 @@ pub(super) fn create_object(
     }
     strategy::encode(scope, &mut object);
     let stored = resource.to_storage(scope.version(), object, None);
-    let object =
-        if options.dry_run { Arc::new(stored) } else { persist::put(server, resource, &key, stored) };
+    let object = if options.dry_run {
+        Arc::new(stored)
+    } else {
+        persist::check_size(&stored)?;
+        persist::put(server, resource, &key, stored)
+    };
     Ok(Answer::object(201, scope, &object))
 }
 
@@ -137,7 +141,12 @@ pub(super) fn update_object(
         }
         return Ok(Answer::object(200, scope, &Arc::new(new)));
     }
-    let object = if options.dry_run { Arc::new(new) } else { persist::put(server, resource, &key, new) };
+    let object = if options.dry_run {
+        Arc::new(new)
+    } else {
+        persist::check_size(&new)?;
+        persist::put(server, resource, &key, new)
+    };
     Ok(Answer::object(200, scope, &object))
 }
 

@@ -9,32 +9,8 @@ use kube_cel::cel::{Context, Program, Value as CelValue};
 use serde_json::Value;
 
 use crate::cause::text;
+use crate::schema::escape::escape;
 use crate::schema::node::{At, DEPTH_MAX, Extra, Kind};
-
-/// Reserved names of the language.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// Converts a value by its type: numbers of type `number` are floats, dates and durations are not strings, and declared fields
 /// have names that are valid in the language.
@@ -151,15 +127,4 @@ fn call(functions: &Context<'static>, expression: &Expression, value: Option<Cel
         scope.add_variable_from_value("x", value);
     }
     program.execute(&scope).ok()
-}
-
-/// Returns a field's name in the notation of rules.
-fn escape(name: &str) -> String {
-    if RESERVED.contains(&name) {
-        return format!("__{name}__");
-    }
-    name.replace("__", "__underscores__")
-        .replace('.', "__dot__")
-        .replace('-', "__dash__")
-        .replace('/', "__slash__")
 }

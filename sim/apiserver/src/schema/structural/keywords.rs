@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::document::{EMBEDDED, PRESERVE, entries, flag, is_convertible, text};
 use crate::cause::Cause;
 use crate::schema::node::DEPTH_MAX;
+use crate::schema::path::{Brackets, resolve};
 
 /// The restrictions at a position in the schema.
 #[derive(Clone, Copy)]
@@ -309,24 +310,17 @@ fn rules(schema: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
             causes.push(Cause::unsupported(field("reason"), reason, &REASONS));
         }
         let below = text(rule, "fieldPath");
-        if !below.is_empty() && !is_path(schema, below) && is_convertible(&Value::Object(schema.clone()), 0) {
+        if !below.is_empty() && below.trim().is_empty() {
+            let detail = "must be non-empty if specified";
+            causes.push(Cause::invalid(field("fieldPath"), &Value::from(below), detail));
+        }
+        if below.contains(['\n', '\r']) {
+            let detail = "must not contain line breaks";
+            causes.push(Cause::invalid(field("fieldPath"), &Value::from(below), detail));
+        }
+        let is_path = || resolve(schema, below, Brackets::Allowed).is_ok();
+        if !below.is_empty() && !is_path() && is_convertible(&Value::Object(schema.clone()), 0) {
             causes.push(Cause::invalid(field("fieldPath"), &Value::from(below), "must be a valid path"));
         }
     }
-}
-
-/// Returns whether `.a.b` or `['a']` refers to a declared field of the schema.
-fn is_path(schema: &Map<String, Value>, path: &str) -> bool {
-    let path = path.replace("['", ".").replace("']", "");
-    let Some(path) = path.strip_prefix('.') else { return false };
-    let mut at = schema;
-    for name in path.split('.') {
-        let field = at.get("properties").and_then(|properties| properties.get(name));
-        let field = if at.contains_key("properties") { field } else { at.get("additionalProperties") };
-        match field.and_then(Value::as_object) {
-            Some(below) => at = below,
-            None => return false,
-        }
-    }
-    true
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::approval;
 use crate::schema::Schema;
 use crate::server::discovery::priority;
 use crate::server::meta;
@@ -119,6 +120,10 @@ pub(crate) fn status(definition: &Value, accepted: bool, now: Timestamp) -> Valu
     let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();
     for (kind, (state, reason, message)) in [("NamesAccepted", names), ("Established", established)] {
         set_condition(&mut conditions, kind, [state, reason, message], &meta::timestamp(now));
+    }
+    if let Some(condition) = approval::condition(definition) {
+        let kind = "KubernetesAPIApprovalPolicyConformant";
+        set_condition(&mut conditions, kind, condition.each_ref().map(String::as_str), &meta::timestamp(now));
     }
     status["conditions"] = conditions.into();
     status
