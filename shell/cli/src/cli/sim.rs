@@ -27,13 +27,18 @@ mod failure;
 mod files;
 mod input;
 mod interrupt;
+mod museum;
 mod planted;
 mod progress;
 mod report;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = interrupt::listen()?;
-    let well = if let (Some(name), None) = (&args.planted, &args.plan) {
+    let well = if let Some(name) = &args.museum {
+        let table = museum::search(args, name, &stop);
+        print(args, &table)?;
+        table.all_found()
+    } else if let (Some(name), None) = (&args.planted, &args.plan) {
         let table = planted::search(args, name, &stop)?;
         print(args, &table)?;
         table.all_found()

@@ -131,6 +131,21 @@ fn sim_runs_the_plan_of_a_file() {
 }
 
 #[test]
+fn sim_finds_a_bug_of_the_museum() {
+    let folder = folder();
+    let table = run(folder.path(), &["sim", "--museum", "never_prunes", "--json"]);
+    let found = &object(&table)["bugs"][0];
+    assert_eq!((table.status.code(), &found["bug"]), (Some(0), &"never_prunes".into()), "{found}");
+    assert_eq!(found["source"], "stackabletech/nifi-operator#244");
+    let found = &found["found"];
+    assert_eq!(found["invariant"], "desired_state_is_reached");
+    assert!(found["seedsNeeded"].as_u64() >= Some(1) && found["planLength"].as_u64() >= Some(1), "{found}");
+    let text = succeeds(&run(folder.path(), &["sim", "--museum", "never_prunes"]));
+    assert!(text.starts_with("bug ") && text.contains("1 of 1 found"), "{text}");
+    misused(&run(folder.path(), &["sim", "--museum", "rain"]), &["'rain'", "never_prunes", "all"]);
+}
+
+#[test]
 fn sim_finds_a_planted_bug_and_reports_a_failing_plan() {
     let folder = folder();
     let table = run(folder.path(), &["sim", "--planted", "wrong_namespace", "--duration", "5m", "--json"]);

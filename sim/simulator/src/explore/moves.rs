@@ -37,14 +37,19 @@ pub(super) fn is_at_rest(world: &World) -> bool {
 pub(super) fn part_of(world: &World, transition: &Transition) -> Option<&'static str> {
     match transition {
         Transition::Operate { user } => world.setup.small.users[*user].part,
-        Transition::Execute { verdict: FaultVerdict::CrashedBefore | FaultVerdict::CrashedAfter, .. } => None,
-        Transition::Execute { process, id, .. } | Transition::Answer { process, id } => {
+        Transition::Execute { process, id, verdict }
+            if !matches!(verdict, FaultVerdict::CrashedBefore | FaultVerdict::CrashedAfter) =>
+        {
+            world.processes[*process].messages.get(id)?.part
+        }
+        Transition::Answer { process, id } => {
             world.processes[*process].messages.get(id)?.part
         }
         Transition::Deliver { process, kind } => {
             world.processes[*process].watches.get(kind)?.events.front()?.1
         }
-        Transition::Relist { .. }
+        Transition::Execute { .. }
+        | Transition::Relist { .. }
         | Transition::Restart { .. }
         | Transition::Lead { .. }
         | Transition::StepDown { .. }

@@ -79,6 +79,19 @@ pub(crate) struct Args {
         value_parser = PossibleValuesParser::new(input::bugs())
     )]
     pub(super) planted: Option<String>,
+
+    /// Search for a published bug of another operator, planted in a small controller, or for all of them, with up to 100 seeds
+    /// each, and print how many seeds and faults each takes
+    #[arg(
+        long,
+        hide_possible_values = true,
+        value_name = "NAME",
+        num_args = 0..=1,
+        default_missing_value = input::ALL_BUGS,
+        conflicts_with_all = ["controllers", "keep_going", "plan", "planted"],
+        value_parser = PossibleValuesParser::new(input::exhibits())
+    )]
+    pub(super) museum: Option<String>,
 }
 
 const EXAMPLES: &str = "\
@@ -87,6 +100,7 @@ Examples:
   lockstep sim --seeds 5000..6000 --controllers namespaceclass --duration 10m
   lockstep sim --faults crash_after,answer_lost,time_travel --keep-going
   lockstep sim --plan lockstep-failures/namespaceclass-17.json
+  lockstep sim --museum
   lockstep sim --json | jq '.failures[].replay'
 
 The files of a failure are named by its controller and seed:

@@ -73,6 +73,11 @@ pub(super) fn bugs() -> Vec<&'static str> {
     bugs::all().into_iter().map(|bug| bug.name).chain([ALL_BUGS]).collect()
 }
 
+/// Returns the names of the bugs in the museum, and the one for all of them.
+pub(super) fn exhibits() -> Vec<&'static str> {
+    lockstep_museum::exhibits().map(|exhibit| exhibit.bug).chain([ALL_BUGS]).collect()
+}
+
 /// Reads a plan that the simulator can run. Clap adds the name of the file to an error.
 pub(super) fn plan_file(path: &str) -> Result<PlanFile, String> {
     let read = || -> anyhow::Result<PlanFile> {

@@ -1,0 +1,52 @@
+//! What a controller of the museum provides.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use lockstep_engine::driver::Verdict;
+use lockstep_engine::object::{Kind, Name, ObjectRef};
+use serde_json::Value;
+
+use crate::pass::{Pass, Stop};
+
+/// The watched objects, as the watches have delivered them last.
+pub type Objects = BTreeMap<ObjectRef, Arc<Value>>;
+
+/// A controller. It reconciles keys, each by one sequence of requests.
+pub trait Controller: Copy + Debug + Send + Sync + 'static {
+    /// Its name.
+    const NAME: &'static str;
+
+    /// Returns the kinds that it watches.
+    fn watches(&self) -> Vec<Arc<Kind>>;
+
+    /// Returns the keys that an object enqueues.
+    fn keys(&self, seen: &Seen<'_>) -> Vec<Name>;
+
+    /// Reconciles a key. It is called again from the beginning with each answer, and must request the same each time.
+    fn reconcile(&self, key: &Name, pass: &mut Pass<'_>) -> Result<Verdict, Stop>;
+
+    /// Returns whether it ignores a watch that has listed so many times.
+    fn ignores_watch(&self, lists: u32) -> bool {
+        let _ = lists;
+        false
+    }
+}
+
+/// An object that a watch has delivered.
+pub struct Seen<'a> {
+    /// Its kind.
+    pub kind: &'a Kind,
+    /// The object, or its last state.
+    pub object: &'a Value,
+    /// All watched objects.
+    pub objects: &'a Objects,
+}
+
+impl Seen<'_> {
+    /// Returns the watched objects of a kind.
+    pub fn others<'a>(&'a self, kind: &'a Kind) -> impl Iterator<Item = &'a Arc<Value>> {
+        self.objects.iter().filter(move |(name, _)| *name.kind == *kind).map(|(_, object)| object)
+    }
+}

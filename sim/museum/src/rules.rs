@@ -1,0 +1,74 @@
+//! Code that the simulations of the controllers share.
+
+use std::sync::Arc;
+
+use lockstep_engine::finalizer;
+use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting};
+use lockstep_sim::Client;
+use lockstep_sim::cluster::Change;
+use lockstep_sim::history::History;
+use serde_json::{Value, json};
+
+use crate::kinds::{owner, uid};
+
+/// The finalizer of a foreign controller.
+pub const FOREIGN: &str = "other.example.com/hold";
+
+/// Returns whether an object had some state at any time since the creation of another one, which is in the state `state`. A controller that reads the first
+/// after the second cannot read an older state.
+pub fn was_ever(
+    history: &History,
+    object: &ObjectRef,
+    other: &ObjectRef,
+    state: &Value,
+    test: impl Fn(Option<&Value>) -> bool,
+) -> bool {
+    let is_same = |object: Option<&Arc<Value>>| object.is_some_and(|object| uid(object) == uid(state));
+    let created = history.versions(other).iter().find(|version| is_same(version.object.as_ref()));
+    let Some(created) = created else { return true };
+    let versions = history.versions_since(object, created.at);
+    versions.is_empty() || versions.iter().any(|version| test(version.object.as_deref()))
+}
+
+/// Returns whether an App no longer needs an object: it is gone, is being deleted, or is another App of the same name.
+pub fn is_abandoned(app: Option<&Value>, object: &Value) -> bool {
+    app.is_none_or(|app| is_deleting(app) || owner(object) != Some(uid(app)))
+}
+
+/// Returns the finalizers of an object that belong to foreign controllers.
+pub fn foreign_finalizers(object: Option<&Arc<Value>>) -> Vec<&Value> {
+    let all = object.and_then(|object| object["metadata"]["finalizers"].as_array());
+    all.into_iter().flatten().filter(|finalizer| **finalizer == FOREIGN).collect()
+}
+
+/// Checks that a change adds and removes no foreign finalizer.
+pub fn keeps_foreign_finalizers(change: &Change) -> bool {
+    foreign_finalizers(change.old.as_ref()) == foreign_finalizers(change.new.as_ref())
+}
+
+/// Adds the foreign finalizer to an object.
+pub fn hold(client: &mut dyn Client, target: &ObjectRef) {
+    let Some(object) = client.server().object(target).filter(|object| !is_deleting(object)) else { return };
+    if !finalizer::is_held(object, FOREIGN) {
+        let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.push(json!(FOREIGN));
+        client.merge(target, &json!({ "metadata": { "finalizers": finalizers } }));
+    }
+}
+
+/// Removes the foreign finalizer from an object.
+pub fn release(client: &mut dyn Client, target: &ObjectRef) {
+    let Some(object) = client.server().object(target) else { return };
+    if finalizer::is_held(object, FOREIGN) {
+        let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.retain(|finalizer| finalizer != FOREIGN);
+        client.merge(target, &json!({ "metadata": { "finalizers": finalizers } }));
+    }
+}
+
+/// Removes the foreign finalizer from all objects of a kind.
+pub fn release_all(client: &mut dyn Client, kind: &Arc<Kind>) {
+    for object in client.server().objects(kind) {
+        release(client, &Name::of(&object).object(kind));
+    }
+}
