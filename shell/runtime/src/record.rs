@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError
 use std::time::Duration;
 
 use anyhow::Context as _;
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step};
+use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step, Workload};
 use lockstep_engine::recording::learn::{SecretTracker, TrackerUpdate};
 use lockstep_engine::recording::{FORMAT, Header, Recordable, RecordedStep};
 use lockstep_engine::time::Now;
@@ -152,8 +152,8 @@ impl Machine for Recorded {
         self.machine.deadline()
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.machine.queue_depths()
+    fn workload(&self) -> Workload {
+        self.machine.workload()
     }
 
     fn is_synced(&self) -> bool {

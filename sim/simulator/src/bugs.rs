@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, Outcome, Request};
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step};
+use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step, Workload};
 use lockstep_engine::time::Now;
 
 /// A bug that can be planted.
@@ -94,8 +94,8 @@ impl<F: Flaw> Machine for Flawed<F> {
         self.flaw.deadline(self.machine.deadline())
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.machine.queue_depths()
+    fn workload(&self) -> Workload {
+        self.machine.workload()
     }
 
     fn is_synced(&self) -> bool {

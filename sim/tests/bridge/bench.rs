@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Method;
 use lockstep_bridge::Operator;
 use lockstep_engine::action::{Class, Failure};
-use lockstep_engine::machine::{Deadline, Event, Machine, Note, ReconcileResult, Step};
+use lockstep_engine::machine::{Deadline, Event, Machine, Note, ReconcileResult, Step, Workload};
 use lockstep_engine::operator::Config;
 use lockstep_engine::time::Now;
 use lockstep_external as external;
@@ -107,8 +107,8 @@ impl Machine for Blinded {
         self.operator.deadline()
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.operator.queue_depths()
+    fn workload(&self) -> Workload {
+        self.operator.workload()
     }
 
     fn is_synced(&self) -> bool {

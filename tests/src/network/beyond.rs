@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, Request};
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step};
+use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step, Workload};
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_sim::cluster::ExternalSystems;
 
@@ -77,8 +77,8 @@ impl Machine for Answered {
         [self.machine.deadline(), answer].into_iter().flatten().min_by_key(|deadline| deadline.at)
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.machine.queue_depths()
+    fn workload(&self) -> Workload {
+        self.machine.workload()
     }
 
     fn is_synced(&self) -> bool {

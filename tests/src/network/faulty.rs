@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_engine::action::Action;
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
+use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Note, Step, Workload};
 use lockstep_engine::object::Kind;
 use lockstep_engine::time::Now;
 
@@ -113,8 +113,8 @@ impl Machine for Faulty {
         if kept { self.machine.deadline() } else { None }
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.machine.queue_depths()
+    fn workload(&self) -> Workload {
+        self.machine.workload()
     }
 
     fn is_synced(&self) -> bool {

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use lockstep_cli::controllers;
 use lockstep_engine::action::{Request, Success};
 use lockstep_engine::lease::Election;
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
+use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Note, Step, Workload};
 use lockstep_engine::operator::Config;
 use lockstep_engine::time::Now;
 use lockstep_runtime::clock::Clock;
@@ -215,8 +215,8 @@ impl Machine for Watched {
         self.machine.deadline()
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.machine.queue_depths()
+    fn workload(&self) -> Workload {
+        self.machine.workload()
     }
 
     fn is_synced(&self) -> bool {

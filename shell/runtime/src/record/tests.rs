@@ -236,8 +236,8 @@ impl Machine for Reborn {
         self.0.deadline()
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.0.queue_depths()
+    fn workload(&self) -> Workload {
+        self.0.workload()
     }
 
     fn is_synced(&self) -> bool {
