@@ -4,4 +4,5 @@ mod documents;
 mod excerpts;
 mod files;
 mod modules;
+mod monitoring;
 mod traceability;
