@@ -38,10 +38,6 @@ impl Machine for Asking {
         None
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        Vec::new()
-    }
-
     fn is_synced(&self) -> bool {
         true
     }

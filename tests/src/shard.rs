@@ -35,7 +35,7 @@ pub const BROKER_ERRORS: &str = "hyperfleet_sentinel_broker_errors_total";
 /// Events that were sent again.
 pub const REPUBLISHED: &str = "lockstep_sentinel_events_republished_total";
 /// Events that are queued or in flight.
-const HELD: &str = "lockstep_queue_depth";
+const HELD: &str = "workqueue_depth";
 /// Resources that could not be parsed.
 pub const MALFORMED: &str = "lockstep_sentinel_malformed_resources_total";
 

@@ -76,7 +76,9 @@ async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyh
     let rule = only(&objects, "PrometheusRule")?;
     let alerts = rule["spec"]["groups"][0]["rules"].as_array().context("no alerts")?;
     assert!(
-        alerts.iter().all(|alert| alert["expr"].is_string() && alert["annotations"]["remedy"].is_string())
+        alerts
+            .iter()
+            .all(|alert| alert["expr"].is_string() && alert["annotations"]["description"].is_string())
     );
     let dashboards: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "ConfigMap").collect();
     let dashboard: Value =
@@ -291,6 +293,7 @@ fn values_that_mean_nothing_are_refused_by_name() -> anyhow::Result<()> {
         ("metrics: {service: {annotations: {a: 1}}}", "/metrics/service/annotations/a"),
         ("alerts: {disabled: LockstepQueueGrows}", "/alerts/disabled"),
         ("alerts: {enabled: []}", "/alerts"),
+        ("alerts: {runbookUrl: docs/runbooks.md}", "/alerts/runbookUrl"),
         ("networkPolicy: {ingress: []}", "/networkPolicy"),
         ("networkPolicy: {egress: [{port: 53}]}", "/networkPolicy/egress/0"),
         ("extraObjects: [{kind: ConfigMap}]", "apiVersion"),

@@ -163,6 +163,8 @@ struct Flight<S> {
 /// The data of a pass that does not depend on its stage.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Pass {
+    /// How long the key was in the queue.
+    waited: Duration,
     began: Monotonic,
     /// The end of the servers' `Retry-After`.
     not_before: Monotonic,
@@ -185,8 +187,8 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
     }
 
     /// Enqueues a key.
-    pub fn enqueue(&mut self, key: K) {
-        self.queue.add(key);
+    pub fn enqueue(&mut self, key: K, now: Now) {
+        self.queue.add(key, now.monotonic);
     }
 
     /// Assigns an action the id of its answer; no pass waits for that answer.
@@ -237,10 +239,10 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         R: Reconcile<Key = K, Stage = S>,
     {
         while self.leading
-            && let Some(key) = self.queue.take(now.monotonic)
+            && let Some((key, waited)) = self.queue.take(now.monotonic)
         {
             let next = reconcile.begin(&key, now);
-            let pass = Pass { began: now.monotonic, not_before: Monotonic::START };
+            let pass = Pass { waited, began: now.monotonic, not_before: Monotonic::START };
             self.follow(reconcile, &key, pass, next, now, step);
         }
     }
@@ -273,6 +275,16 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
     /// Returns the keys that wait for a free slot.
     pub fn waiting(&self) -> impl Iterator<Item = &K> {
         self.queue.waiting()
+    }
+
+    /// Returns the keys in flight, with the time at which each pass began.
+    pub fn running(&self) -> impl Iterator<Item = (&K, Monotonic)> {
+        self.flights.iter().map(|(key, flight)| (key, flight.pass.began))
+    }
+
+    /// Returns the maximum number of keys in flight.
+    pub fn concurrency(&self) -> usize {
+        self.queue.concurrency()
     }
 
     fn follow<R>(
@@ -363,6 +375,7 @@ fn reconciled<R: Reconcile>(key: &R::Key, result: ReconcileResult, pass: Pass, n
         reconciler: R::reconciler(key).to_owned(),
         object: R::object(key),
         result,
+        waited: pass.waited,
         took: now.monotonic.since(pass.began),
     }
 }

@@ -21,13 +21,14 @@
 //! not end the leadership. That read shows the result of an abandoned write. If the write's own answer still arrives, it is
 //! ignored.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::action::{Action, ActionId, Class, Failure, Outcome, Request, Success};
-use super::machine::{Deadline, Event, Machine, Note, Step};
+use super::machine::{Amount, Deadline, Event, Machine, Measure, Metric, MetricKind, Note, Step};
 use crate::object::{Kind, ObjectRef, metadata};
 use crate::time::{Monotonic, Now};
 
@@ -41,6 +42,9 @@ pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 pub const RETRY: Duration = Duration::from_secs(2);
 /// The timeout of a request (client-go's default: half of the time for which a leader tries to renew).
 pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// client-go's metric of an election.
+const STATUS: &str = "leader_election_master_status";
 
 /// The election, from the viewpoint of one candidate.
 #[derive(Debug)]
@@ -108,6 +112,10 @@ impl Election {
         self.send(Action::Get { target: self.lease.clone(), metadata_only: false }, now, step);
     }
 
+    fn leads(&self) -> bool {
+        matches!(self.phase, Phase::Leading(_))
+    }
+
     /// Writes our identity into the lease: creates it, takes it, or renews it.
     fn claim(&mut self, now: Now, step: &mut Step) {
         let target = self.lease.clone();
@@ -122,8 +130,7 @@ impl Election {
 
     /// Steps down, and releases the lease if it is ours, or may become ours by a write in flight.
     fn leave(&mut self, now: Now, step: &mut Step) {
-        let leading = matches!(self.phase, Phase::Leading(_));
-        if leading {
+        if self.leads() {
             step.notes.push(Note::LeadershipChanged { leading: false });
         }
         let under_way = self.in_flight.as_ref().map(|flight| flight.write);
@@ -320,6 +327,7 @@ impl Machine for Election {
 
     fn step(&mut self, event: Event, now: Now) -> Step {
         let mut step = Step::default();
+        let (starts, led) = (event == Event::Started, self.leads());
         match event {
             Event::Finished { id, outcome } => self.finished(id, outcome, now, &mut step),
             Event::LeadershipChanged { leading: false } => self.leave(now, &mut step),
@@ -333,6 +341,11 @@ impl Machine for Election {
             | Event::WatchFailed { .. } => {}
         }
         self.tick(now, &mut step);
+        if starts || self.leads() != led {
+            let labels = vec![self.lease.name.clone()];
+            let by = Amount::Set(self.leads().into());
+            step.notes.push(Note::Measured(Measure { metric: Cow::Borrowed(STATUS), labels, by }));
+        }
         step
     }
 
@@ -351,12 +364,17 @@ impl Machine for Election {
         give_up.into_iter().chain([next]).min_by_key(|deadline| deadline.at)
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        Vec::new()
-    }
-
     fn is_synced(&self) -> bool {
         true
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        &[Metric {
+            name: STATUS,
+            help: "Whether this process holds the lease (1) or not (0).",
+            labels: &["name"],
+            kind: MetricKind::Gauge,
+        }]
     }
 }
 

@@ -86,6 +86,8 @@ pub enum Note {
         object: ObjectRef,
         /// Its result.
         result: ReconcileResult,
+        /// How long its key was in the work queue before.
+        waited: Duration,
         /// How long it took.
         took: Duration,
     },
@@ -258,6 +260,26 @@ impl ReconcileResult {
     }
 }
 
+/// The work of a machine at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Workload {
+    /// Its work queues, one for each reconciler.
+    pub queues: Vec<WorkQueue>,
+    /// The maximum number of items in progress; `None` if the machine does not reconcile keys.
+    pub concurrency: Option<usize>,
+}
+
+/// A work queue at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkQueue {
+    /// The name of its reconciler.
+    pub name: &'static str,
+    /// The number of items that wait for a free worker. Delayed items are not included.
+    pub waiting: usize,
+    /// When the reconciles in progress began.
+    pub running: Vec<Monotonic>,
+}
+
 /// The time of the next [`Event::TimerFired`], and the reason for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
@@ -290,8 +312,10 @@ pub trait Machine {
     /// Returns the latest time of the next timer event; `None` if only other events can change anything.
     fn deadline(&self) -> Option<Deadline>;
 
-    /// Returns the number of items in each reconciler's queue.
-    fn queue_depths(&self) -> Vec<(&'static str, usize)>;
+    /// Returns what waits and what is in progress; nothing for a machine without a work queue.
+    fn workload(&self) -> Workload {
+        Workload::default()
+    }
 
     /// Returns whether every initial watch has listed its objects at least once, and all other prerequisites of the machine
     /// are met.
@@ -336,8 +360,8 @@ impl<W: Wrapper> Machine for W {
         Wrapper::deadline(self)
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.inner().queue_depths()
+    fn workload(&self) -> Workload {
+        self.inner().workload()
     }
 
     fn is_synced(&self) -> bool {

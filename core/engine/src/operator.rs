@@ -15,7 +15,7 @@ use super::backoff::Backoff;
 use super::conditions::cut;
 use super::driver::{Driver, Reconcile, Settings};
 use super::informer::Informer;
-use super::machine::{Deadline, Event, Machine, Metric, Note, Step};
+use super::machine::{Deadline, Event, Machine, Metric, Note, Step, WorkQueue, Workload};
 use super::recorder::{NOTE_MAX_BYTES, Occurrence, Recorder, Severity};
 use super::recording::{Checkpoint, Origin, Recordable, Traits};
 use crate::object::Kind;
@@ -188,9 +188,9 @@ impl<C: Control> Operator<C> {
         Self { driver: Driver::new(settings), controller: C::new(outbox), next_event: None }
     }
 
-    fn enqueue_all(&mut self) {
+    fn enqueue_all(&mut self, now: Now) {
         for key in self.controller.keys() {
-            self.driver.enqueue(key);
+            self.driver.enqueue(key, now);
         }
     }
 
@@ -200,7 +200,7 @@ impl<C: Control> Operator<C> {
         for key in outbox.woken.drain(..) {
             // All keys are enqueued on becoming leader. Until then keys need not be stored.
             if self.driver.is_leading() {
-                self.driver.enqueue(key);
+                self.driver.enqueue(key, now);
             }
         }
         for action in outbox.requests.drain(..) {
@@ -243,7 +243,7 @@ impl<C: Control> Machine for Operator<C> {
             Event::LeadershipChanged { leading } => {
                 self.driver.set_leading(leading);
                 if leading {
-                    self.enqueue_all();
+                    self.enqueue_all(now);
                 }
             }
             Event::ListStarted { kind } => self.controller.list_started(&kind),
@@ -259,7 +259,7 @@ impl<C: Control> Machine for Operator<C> {
         }
         if self.driver.is_resync_due(now) {
             self.controller.resync(now);
-            self.enqueue_all();
+            self.enqueue_all(now);
         }
         self.flush(now, &mut step);
         // A pass may enqueue other keys, which may run in the same step.
@@ -276,15 +276,21 @@ impl<C: Control> Machine for Operator<C> {
         self.driver.deadline().into_iter().chain(event).min_by_key(|deadline| deadline.at)
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        let mut depths: Vec<(&'static str, usize)> = C::RECONCILERS.iter().map(|name| (*name, 0)).collect();
+    fn workload(&self) -> Workload {
+        let empty = |name: &&'static str| WorkQueue { name, waiting: 0, running: Vec::new() };
+        let mut queues: Vec<WorkQueue> = C::RECONCILERS.iter().map(empty).collect();
+        let of = |name| move |queue: &&mut WorkQueue| queue.name == name;
         for key in self.driver.waiting() {
-            let reconciler = C::reconciler(key);
-            if let Some((_, depth)) = depths.iter_mut().find(|(name, _)| *name == reconciler) {
-                *depth += 1;
+            if let Some(queue) = queues.iter_mut().find(of(C::reconciler(key))) {
+                queue.waiting += 1;
             }
         }
-        depths
+        for (key, began) in self.driver.running() {
+            if let Some(queue) = queues.iter_mut().find(of(C::reconciler(key))) {
+                queue.running.push(began);
+            }
+        }
+        Workload { queues, concurrency: Some(self.driver.concurrency()) }
     }
 
     fn is_synced(&self) -> bool {

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use lockstep_engine::action::{Action, ActionId, Outcome, Scope};
 use lockstep_engine::conditions::Status;
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Note, Step};
+use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Note, Step, WorkQueue, Workload};
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_engine::trace::Trace;
 
@@ -198,8 +198,12 @@ impl Machine for Sentinel {
         [config, secret, status, work, link, pulse].into_iter().flatten().min_by_key(|deadline| deadline.at)
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        vec![("event", self.cycle.as_ref().map_or(0, Cycle::held))]
+    fn workload(&self) -> Workload {
+        let waiting = self.cycle.as_ref().map_or(0, Cycle::held);
+        Workload {
+            queues: vec![WorkQueue { name: "event", waiting, running: Vec::new() }],
+            concurrency: None,
+        }
     }
 
     fn is_synced(&self) -> bool {

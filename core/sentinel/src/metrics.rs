@@ -28,9 +28,9 @@ pub const MALFORMED: &str = "lockstep_sentinel_malformed_resources_total";
 
 const OF_SHARD: &[&str] = &["shard", "resource_type"];
 
-/// From a millisecond to two and a half minutes.
+/// From a millisecond to two minutes.
 const BUCKETS: &[f64] =
-    &[0.001, 0.0025, 0.006, 0.015, 0.04, 0.1, 0.25, 0.6, 1.5, 4.0, 10.0, 25.0, 60.0, 150.0];
+    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0];
 
 /// All metrics of a Sentinel.
 pub const ALL: &[Metric] = &[

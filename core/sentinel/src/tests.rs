@@ -457,7 +457,7 @@ fn the_next_page_is_asked_for_as_the_first_is_published() {
     assert_eq!(first, Some((1, vec!["fetch", "publish"])));
     // 3,000 events are held, of which 2,000 are in flight, in requests of 100.
     assert_eq!((pages, publications.len()), (30, 20));
-    assert_eq!(sentinel.queue_depths(), [("event", 3000)]);
+    assert_eq!(sentinel.workload().queues[0].waiting, 3000);
     let answered = publications.remove(0);
     let event = Event::Finished { id: answered.id, outcome: confirmed(&answered.action) };
     assert_eq!(kinds(&sentinel.step(event, now).requests), ["fetch", "publish"]);

@@ -10,9 +10,10 @@ use lockstep_runtime::{connect, shutdown};
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().init();
-    let client = connect::client(connect::configuration(None, None).await?)?;
+    let metrics = Metrics::new(prometheus::Registry::new())?;
+    let client = connect::client(connect::configuration(None, None).await?, &metrics)?;
     let seed = u64::from(std::process::id());
-    let (clock, metrics) = (Clock::start(jiff::Timestamp::now), Metrics::new(prometheus::Registry::new())?);
+    let clock = Clock::start(jiff::Timestamp::now);
     let mut manager = Manager::new(client, clock, seed, metrics);
     manager.add(Box::new(Operator::new(Config { seed, ..Config::default() })));
     let (stop, stopped) = shutdown::channel();

@@ -13,6 +13,7 @@ use lockstep_engine::operator::{CONCURRENCY, Config};
 use lockstep_engine::recording::{Origin, Recordable};
 use lockstep_namespaceclass as namespaceclass;
 use lockstep_runtime::execute::{Executor, TIMEOUT};
+use lockstep_runtime::run::Options;
 use serde_json::{Map, Value};
 
 /// A controller that `lockstep run` does not run.
@@ -73,6 +74,12 @@ pub fn kinds(sets: &[CrdSet]) -> Vec<Arc<Kind>> {
         })
     })
     .collect()
+}
+
+/// Returns the options that run the controller with that name: the conditions of its kinds are exported.
+pub fn options(name: &str) -> Options {
+    let sets: Vec<CrdSet> = lockstep_crds::all().into_iter().filter(|set| set.controller == name).collect();
+    Options { conditions_of: kinds(&sets), ..Options::default() }
 }
 
 /// Returns the kinds that a cluster does not serve.
@@ -188,6 +195,8 @@ pub fn revive(name: &str, origin: Origin<'_>) -> Result<Box<dyn Recordable + Sen
 mod tests {
     use std::time::Duration;
 
+    use lockstep_engine::machine::Event;
+    use lockstep_engine::time::{Monotonic, Now, Wall};
     use lockstep_engine::yaml;
 
     use super::*;
@@ -219,6 +228,28 @@ mod tests {
                 concurrency(set.controller),
                 "{}",
                 set.controller
+            );
+        }
+    }
+
+    #[test]
+    fn a_controller_watches_the_kinds_of_which_it_exports_conditions() {
+        let config =
+            Config { concurrency: 1, resync: Duration::from_secs(1), instance: String::new(), seed: 0 };
+        let now =
+            Now { wall: Wall::from_timestamp(jiff::Timestamp::UNIX_EPOCH), monotonic: Monotonic::START };
+        for set in select_running(&[]).unwrap() {
+            let mut machine = machine(set.controller, &config).expect(set.controller);
+            let requests = machine.step(Event::Started, now).requests;
+            let watched = requests.into_iter().filter_map(|request| match request.action {
+                Action::Watch { kind, scope } if !scope.metadata_only => Some(kind),
+                _ => None,
+            });
+            let watched: Vec<Arc<Kind>> = watched.collect();
+            let exported = options(set.controller).conditions_of;
+            assert!(
+                !exported.is_empty() && exported.iter().all(|kind| watched.contains(kind)),
+                "{watched:?}"
             );
         }
     }

@@ -1,6 +1,7 @@
 //! Finds the cluster and builds the client for all requests.
 
 mod client;
+mod counted;
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -13,6 +14,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 use crate::failure;
+use crate::metrics::Metrics;
 
 /// The timeout for a new connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -87,9 +89,9 @@ pub fn tuned(mut config: Config) -> Config {
     config
 }
 
-/// Builds the client.
-pub fn client(config: Config) -> Result<Client, Error> {
-    client::client(tuned(config)).map_err(|error| Error::Client(failure::describe(&error)))
+/// Builds the client. The metrics count its requests.
+pub fn client(config: Config, metrics: &Metrics) -> Result<Client, Error> {
+    client::client(tuned(config), metrics.clone()).map_err(|error| Error::Client(failure::describe(&error)))
 }
 
 /// The timeout for the query of the account.

@@ -69,6 +69,7 @@ impl Manager {
     /// election uses its own client, because other users of a shared one could leave a dead connection behind that the election
     /// would use next.
     pub fn elect(&mut self, election: Box<dyn Machine + Send>, client: Client) {
+        self.metrics.declare(election.metrics()).expect("no two machines declare the same metric");
         let (sink, notes) = mpsc::unbounded_channel();
         let observer = Observer::new(self.metrics.clone()).with_sink(sink);
         let farewell = Some(Event::LeadershipChanged { leading: false });

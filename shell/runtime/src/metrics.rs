@@ -1,27 +1,50 @@
-//! The metrics of Lockstep, in a registry of the caller.
+//! The metrics of Lockstep, in a registry of the caller. Those of reconciles, work queues and requests have the names of
+//! controller-runtime and client-go.
+
+mod conditions;
+mod derived;
+mod queues;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, Outcome};
-use lockstep_engine::machine::{Amount, Measure, Metric, MetricKind, ReconcileResult};
+use lockstep_engine::machine::{Amount, Event, Measure, Metric, MetricKind, ReconcileResult, Workload};
+use lockstep_engine::time::Monotonic;
 use prometheus::core::Collector;
+#[cfg(target_os = "linux")]
+use prometheus::process_collector::ProcessCollector;
 use prometheus::{
     Encoder as _, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
 
+use crate::metrics::conditions::Conditions;
+use crate::metrics::derived::Derived;
+use crate::metrics::queues::Queues;
+
 /// The content type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The upper bounds of the buckets of durations, in seconds.
+const BUCKETS: &[f64] =
+    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+/// The values of the label `result` of controller-runtime that occur. Its fourth one, `requeue`, does not: every repetition
+/// has a delay.
+const RESULTS: [&str; 3] = ["success", "error", "requeue_after"];
 
 /// The metrics of the drivers.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     registry: Registry,
-    queue_depth: IntGaugeVec,
-    reconcile_total: IntCounterVec,
-    reconcile_duration: HistogramVec,
-    requeues: IntCounterVec,
+    reconciles: IntCounterVec,
+    reconcile_time: HistogramVec,
+    /// Exported by [`Derived`] only.
+    queue_time: HistogramVec,
+    queues: Queues,
+    conditions: Conditions,
+    requests: IntCounterVec,
     actions: IntCounterVec,
     action_duration: HistogramVec,
     watch_errors: IntCounterVec,
@@ -47,31 +70,32 @@ impl Metrics {
     /// Registers all metrics.
     pub fn new(registry: Registry) -> prometheus::Result<Self> {
         let reconciler = &["controller", "reconciler"];
+        let durations = |name: &str, help: &str| HistogramOpts::new(name, help).buckets(BUCKETS.to_vec());
         let metrics = Self {
-            queue_depth: IntGaugeVec::new(
-                Opts::new("lockstep_queue_depth", "Items in the work queue of a reconciler."),
-                reconciler,
-            )?,
-            reconcile_total: IntCounterVec::new(
-                Opts::new("lockstep_reconcile_total", "Finished reconciles, by result."),
+            reconciles: IntCounterVec::new(
+                Opts::new("controller_runtime_reconcile_total", "Finished reconciles, by result."),
                 &["controller", "reconciler", "result"],
             )?,
-            reconcile_duration: HistogramVec::new(
-                HistogramOpts::new("lockstep_reconcile_duration_seconds", "Reconcile duration.")
-                    .buckets(prometheus::exponential_buckets(0.001, 2.5, 12)?),
+            reconcile_time: HistogramVec::new(
+                durations("controller_runtime_reconcile_time_seconds", "Reconcile duration."),
                 reconciler,
             )?,
-            requeues: IntCounterVec::new(
-                Opts::new("lockstep_requeues_total", "Reconciles that will be repeated after a delay."),
-                reconciler,
+            queue_time: HistogramVec::new(durations("queue_time", "Not exported by this name."), reconciler)?,
+            queues: Queues::new()?,
+            conditions: Conditions::new()?,
+            requests: IntCounterVec::new(
+                Opts::new(
+                    "rest_client_requests_total",
+                    "HTTP requests to the Kubernetes API, by status code, method and host.",
+                ),
+                &["code", "method", "host"],
             )?,
             actions: IntCounterVec::new(
                 Opts::new("lockstep_actions_total", "Finished requests, by kind of object and outcome."),
                 &["controller", "action", "kind", "outcome"],
             )?,
             action_duration: HistogramVec::new(
-                HistogramOpts::new("lockstep_action_duration_seconds", "Request duration.")
-                    .buckets(prometheus::exponential_buckets(0.001, 2.5, 12)?),
+                durations("lockstep_action_duration_seconds", "Request duration."),
                 &["controller", "action"],
             )?,
             watch_errors: IntCounterVec::new(
@@ -90,25 +114,31 @@ impl Metrics {
             registry,
         };
         metrics.build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        for family in metrics.families() {
+        for family in metrics.families()? {
             metrics.registry.register(family)?;
         }
+        #[cfg(target_os = "linux")]
+        metrics.registry.register(Box::new(ProcessCollector::for_self()))?;
         Ok(metrics)
     }
 
-    /// Returns all metrics, except those that machines declare.
-    pub(crate) fn families(&self) -> [Box<dyn Collector>; 9] {
-        [
-            Box::new(self.queue_depth.clone()),
-            Box::new(self.reconcile_total.clone()),
-            Box::new(self.reconcile_duration.clone()),
-            Box::new(self.requeues.clone()),
+    /// Returns all metrics, except those of the process and those that machines declare.
+    pub(crate) fn families(&self) -> prometheus::Result<Vec<Box<dyn Collector>>> {
+        let derived =
+            Derived::new(self.reconciles.clone(), self.queue_time.clone(), self.reconcile_time.clone())?;
+        Ok(vec![
+            Box::new(self.reconciles.clone()),
+            Box::new(self.reconcile_time.clone()),
+            Box::new(derived),
+            Box::new(self.queues.clone()),
+            Box::new(self.conditions.clone()),
+            Box::new(self.requests.clone()),
             Box::new(self.actions.clone()),
             Box::new(self.action_duration.clone()),
             Box::new(self.watch_errors.clone()),
             Box::new(self.leader.clone()),
             Box::new(self.build_info.clone()),
-        ]
+        ])
     }
 
     /// Returns all metrics of the registry in Prometheus' text format.
@@ -123,23 +153,51 @@ impl Metrics {
         self.leader.set(i64::from(leading));
     }
 
-    pub(crate) fn queue_depth(&self, controller: &str, reconciler: &str, depth: usize) {
-        let depth = i64::try_from(depth).unwrap_or(i64::MAX);
-        self.queue_depth.with_label_values(&[controller, reconciler]).set(depth);
-    }
-
+    /// Counts a reconcile. A user error is retried after a delay, and the controller has not failed: so it counts as
+    /// `requeue_after`. An abandoned reconcile has no result.
     pub(crate) fn reconciled(
         &self,
         controller: &str,
         reconciler: &str,
         result: &ReconcileResult,
-        took: Duration,
+        [waited, took]: [Duration; 2],
     ) {
-        self.reconcile_total.with_label_values(&[controller, reconciler, result.name()]).inc();
-        self.reconcile_duration.with_label_values(&[controller, reconciler]).observe(took.as_secs_f64());
-        if matches!(result, ReconcileResult::Requeued { .. } | ReconcileResult::Failed { .. }) {
-            self.requeues.with_label_values(&[controller, reconciler]).inc();
+        let result = match result {
+            ReconcileResult::Converged => "success",
+            ReconcileResult::Failed { user_error: false, .. } => "error",
+            ReconcileResult::Requeued { .. } | ReconcileResult::Failed { user_error: true, .. } => {
+                "requeue_after"
+            }
+            ReconcileResult::Abandoned => return,
+        };
+        self.reconciles.with_label_values(&[controller, reconciler, result]).inc();
+        self.queue_time.with_label_values(&[controller, reconciler]).observe(waited.as_secs_f64());
+        self.reconcile_time.with_label_values(&[controller, reconciler]).observe(took.as_secs_f64());
+    }
+
+    /// Sets the metrics of a machine's work queues and workers.
+    pub(crate) fn workload(&self, controller: &'static str, workload: &Workload, now: Monotonic) {
+        if workload.concurrency.is_some() {
+            // The series exist from the beginning, so that the first error is an increase.
+            for queue in &workload.queues {
+                for result in RESULTS {
+                    let _ = self.reconciles.with_label_values(&[controller, queue.name, result]);
+                }
+            }
         }
+        self.queues.measure(controller, workload, now, |reconciler| {
+            self.reconcile_time.with_label_values(&[controller, reconciler]).get_sample_count()
+        });
+    }
+
+    /// Updates the conditions of objects from an event of a watch.
+    pub(crate) fn watched(&self, event: &Event) {
+        self.conditions.observe(event);
+    }
+
+    /// Counts an HTTP request to the Kubernetes API; the code `<error>` means that there was no response.
+    pub(crate) fn requested(&self, code: &str, method: &str, host: &str) {
+        self.requests.with_label_values(&[code, method, host]).inc();
     }
 
     pub(crate) fn action(&self, controller: &str, action: &Action, outcome: &Outcome, took: Duration) {
@@ -213,3 +271,6 @@ impl Metrics {
         self.watch_errors.with_label_values(&[controller, kind, class]).inc();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, Failure, Outcome};
-use lockstep_engine::machine::{Note, ReconcileResult};
+use lockstep_engine::machine::{Event, Note, ReconcileResult, Workload};
 use lockstep_engine::object::{Kind, ObjectRef};
+use lockstep_engine::time::Monotonic;
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{debug, error, info, warn};
 
@@ -48,8 +49,8 @@ impl Observer {
 
     pub(crate) fn note(&self, controller: &'static str, note: Note) {
         match &note {
-            Note::Reconciled { reconciler, object, result, took } => {
-                self.metrics.reconciled(controller, reconciler, result, *took);
+            Note::Reconciled { reconciler, object, result, waited, took } => {
+                self.metrics.reconciled(controller, reconciler, result, [*waited, *took]);
                 log_reconcile(controller, reconciler, object, result, *took);
             }
             Note::ConditionChanged { object, condition, status, reason, message, warning } => {
@@ -95,10 +96,12 @@ impl Observer {
         }
     }
 
-    pub(crate) fn queue_depths(&self, controller: &str, depths: Vec<(&'static str, usize)>) {
-        for (reconciler, depth) in depths {
-            self.metrics.queue_depth(controller, reconciler, depth);
-        }
+    pub(crate) fn workload(&self, controller: &'static str, workload: &Workload, now: Monotonic) {
+        self.metrics.workload(controller, workload, now);
+    }
+
+    pub(crate) fn watched(&self, event: &Event) {
+        self.metrics.watched(event);
     }
 
     pub(crate) fn action(&self, controller: &str, action: &Action, outcome: &Outcome, took: Duration) {
@@ -332,8 +335,9 @@ mod tests {
         for (user_error, level, result) in [(false, " WARN ", "failed"), (true, " INFO ", "user_error")] {
             let result_of =
                 ReconcileResult::Failed { reason: "no".to_owned(), retry_after: Duration::ZERO, user_error };
-            let (reconciler, took) = ("binding".to_owned(), Duration::ZERO);
-            let line = logged(Note::Reconciled { reconciler, object: class(), result: result_of, took });
+            let (reconciler, [waited, took]) = ("binding".to_owned(), [Duration::ZERO; 2]);
+            let line =
+                logged(Note::Reconciled { reconciler, object: class(), result: result_of, waited, took });
             assert!(line.starts_with(level) && line.contains(&format!("result=\"{result}\"")), "{line}");
         }
     }

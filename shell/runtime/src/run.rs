@@ -9,6 +9,7 @@ use std::time::Duration;
 use kube::Client;
 use lockstep_engine::action::{Action, Request, Success};
 use lockstep_engine::machine::{Event, Machine, Step};
+use lockstep_engine::object::Kind;
 use lockstep_engine::time::Monotonic;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -43,6 +44,8 @@ pub struct Options {
     pub publisher: Publisher,
     /// Exports the spans of published events, and of everything else that belongs to traces.
     pub spans: Option<Spans>,
+    /// The kinds of objects that the machine has conditions on, for metrics. The machine watches them.
+    pub conditions_of: Vec<Arc<Kind>>,
     /// The seed of the jitter for retries of failed watches.
     pub seed: u64,
 }
@@ -56,6 +59,7 @@ impl Default for Options {
             farewell: None,
             publisher: Publisher::default(),
             spans: None,
+            conditions_of: Vec::new(),
             seed: 0,
         }
     }
@@ -73,6 +77,8 @@ pub struct Driver {
     requests: Requests,
     /// When the queues were last measured.
     counted: Monotonic,
+    /// Whether a step may have changed the queues since then.
+    is_outdated: bool,
     /// Whether the machine was synced after its last step.
     is_synced: bool,
 }
@@ -104,6 +110,7 @@ impl Driver {
                 &inbox,
             ),
             counted: Monotonic::START,
+            is_outdated: false,
             // A machine with nothing to list is synced from the beginning, which needs no log line.
             is_synced: machine.is_synced(),
             machine,
@@ -134,12 +141,17 @@ impl Driver {
             let wake_at = deadline.map(|deadline| self.clock.instant(deadline.at));
             // A stream of events must not delay an overdue deadline, nor a deadline the events.
             let overdue = !woke && wake_at.is_some_and(|at| at <= Instant::now());
+            let measure_at = self.is_outdated.then(|| self.clock.instant(self.counted + COUNT_INTERVAL));
             let event = tokio::select! {
                 biased;
                 () = shutdown.requested() => break,
                 () = std::future::ready(()), if overdue => Event::TimerFired,
                 event = self.inbox.next(&mut self.watches) => event,
                 () = sleep_until(wake_at) => Event::TimerFired,
+                () = sleep_until(measure_at) => {
+                    self.measure(self.clock.now().monotonic);
+                    continue;
+                }
             };
             woke = event == Event::TimerFired;
             if let (true, Some(deadline)) = (woke, deadline) {
@@ -167,6 +179,7 @@ impl Driver {
             | Event::TimerFired => {}
         }
         let is_observed = matches!(event, Event::Applied { .. });
+        self.count_conditions(&event);
         let Step { requests, notes } = self.machine.step(event, now);
         for note in notes {
             self.observer.note(name, note);
@@ -174,12 +187,12 @@ impl Driver {
         for request in requests {
             self.carry_out(request);
         }
-        // Measuring the queues takes time that grows with their length. At rest the measurement must be right; before, it may
-        // lag.
+        // Measuring the queues takes time that grows with their length, so it may lag while the machine is busy.
         let is_at_rest = self.requests.is_empty() && !is_observed;
         if is_at_rest || now.monotonic.since(self.counted) >= COUNT_INTERVAL {
-            self.counted = now.monotonic;
-            self.observer.queue_depths(name, self.machine.queue_depths());
+            self.measure(now.monotonic);
+        } else {
+            self.is_outdated = true;
         }
         let is_synced = self.machine.is_synced();
         if is_synced && !self.is_synced {
@@ -188,6 +201,25 @@ impl Driver {
         self.is_synced = is_synced;
         let deadline = self.machine.deadline().map(|deadline| deadline.at);
         self.health.turned(now.monotonic, deadline, self.machine.patience(), is_synced);
+    }
+
+    fn measure(&mut self, now: Monotonic) {
+        self.counted = now;
+        self.is_outdated = false;
+        self.observer.workload(self.machine.name(), &self.machine.workload(), now);
+    }
+
+    fn count_conditions(&self, event: &Event) {
+        let (Event::ListStarted { kind }
+        | Event::ListCompleted { kind }
+        | Event::Applied { kind, .. }
+        | Event::Deleted { kind, .. }) = event
+        else {
+            return;
+        };
+        if self.options.conditions_of.contains(kind) {
+            self.observer.watched(event);
+        }
     }
 
     fn carry_out(&mut self, Request { id, action }: Request) {

@@ -8,7 +8,7 @@ use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
 use lockstep_engine::action::{Action, ActionId, Request as Asked};
-use lockstep_engine::machine::{Deadline, Event, Machine, Step};
+use lockstep_engine::machine::{Deadline, Event, Machine, Step, WorkQueue, Workload};
 use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_engine::time::{Monotonic, Now};
 use prometheus::Registry;
@@ -52,8 +52,9 @@ impl<F: FnMut(&Event, &mut Option<Monotonic>) -> Vec<(u64, Action)>> Machine for
         self.deadline.map(|at| Deadline { at, reason: "test" })
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        vec![("only", 3)]
+    fn workload(&self) -> Workload {
+        let queue = WorkQueue { name: "only", waiting: 3, running: Vec::new() };
+        Workload { queues: vec![queue], concurrency: Some(1) }
     }
 
     fn is_synced(&self) -> bool {

@@ -173,10 +173,6 @@ impl<C: Controller> Machine for Level<C> {
         self.due
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        Vec::new()
-    }
-
     fn is_synced(&self) -> bool {
         self.seen.values().all(Cache::is_synced)
     }

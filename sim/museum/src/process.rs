@@ -155,10 +155,6 @@ impl<C: Controller> Machine for Process<C> {
         self.driver.deadline()
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        vec![("app", self.driver.waiting().count())]
-    }
-
     fn is_synced(&self) -> bool {
         self.runner.controller.watches().iter().all(|kind| self.synced.contains(kind))
     }

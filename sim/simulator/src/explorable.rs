@@ -5,7 +5,7 @@ use std::fmt::{Debug, Write as _};
 use std::rc::Rc;
 use std::time::Duration;
 
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step};
+use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step, Workload};
 use lockstep_engine::time::Now;
 
 use crate::bugs::Bug;
@@ -74,8 +74,8 @@ impl Machine for Planted {
         self.flawed.deadline()
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.flawed.queue_depths()
+    fn workload(&self) -> Workload {
+        self.flawed.workload()
     }
 
     fn is_synced(&self) -> bool {
@@ -107,8 +107,8 @@ impl Machine for Inner {
         self.0.borrow().deadline()
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        self.0.borrow().queue_depths()
+    fn workload(&self) -> Workload {
+        self.0.borrow().workload()
     }
 
     fn is_synced(&self) -> bool {

@@ -164,7 +164,7 @@ fn passes(entry: &Entry) -> impl Iterator<Item = (usize, super::history::Key, &R
         _ => (0, &[][..]),
     };
     notes.iter().filter_map(move |note| match note {
-        Note::Reconciled { reconciler, object, result, took } => {
+        Note::Reconciled { reconciler, object, result, took, .. } => {
             Some((process, (reconciler.clone(), object.clone()), result, *took))
         }
         _ => None,

@@ -62,10 +62,6 @@ impl Machine for Bridge {
         self.due.filter(|_| self.leading).map(|at| Deadline { at, reason: "another attempt" })
     }
 
-    fn queue_depths(&self) -> Vec<(&'static str, usize)> {
-        Vec::new()
-    }
-
     fn is_synced(&self) -> bool {
         true
     }

@@ -66,9 +66,9 @@ async fn rests(namespaces: u64) -> anyhow::Result<()> {
     loop {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let metrics = metrics().await.unwrap_or_default();
-        let now = sum(&metrics, "lockstep_reconcile_total", "");
-        let bindings = sum(&metrics, "lockstep_reconcile_total", "reconciler=\"binding\"");
-        if now == before && bindings >= namespaces && sum(&metrics, "lockstep_queue_depth", "") == 0 {
+        let now = sum(&metrics, "controller_runtime_reconcile_total", "");
+        let bindings = sum(&metrics, "controller_runtime_reconcile_total", "reconciler=\"binding\"");
+        if now == before && bindings >= namespaces && sum(&metrics, "workqueue_depth", "") == 0 {
             return Ok(());
         }
         before = now;

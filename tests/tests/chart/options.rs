@@ -1,5 +1,6 @@
 //! Tests the optional values that charts of other operators also have. Each renders what it says, and none is rendered by default.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
@@ -338,6 +339,29 @@ fn combinations_of_values_are_rendered() -> anyhow::Result<()> {
             ensure!(object["metadata"]["name"].is_string(), "{values}: an object without name: {object}");
         }
     }
+    Ok(())
+}
+
+#[test]
+fn each_alert_links_to_its_section_of_the_published_runbooks() -> anyhow::Result<()> {
+    let url = "https://git.example.com/runbooks.md";
+    let values = format!(
+        "metrics: {{renderMode: alwaysRender, prometheusRule: {{enabled: true}}}}\nalerts: {{runbookUrl: '{url}'}}"
+    );
+    let objects = render("options-runbooks", &values)?;
+    let runbooks = fs::read_to_string(workspace().join("docs/runbooks.md"))?;
+    let sections: BTreeSet<String> = runbooks
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .map(|title| format!("{url}#{}", title.to_lowercase()))
+        .collect();
+    let rule = named(&objects, "PrometheusRule", "options-runbooks-lockstep")?;
+    let groups = rule["spec"]["groups"].as_array().into_iter().flatten();
+    let rules = groups.flat_map(|group| group["rules"].as_array().into_iter().flatten());
+    let links: BTreeSet<String> = rules
+        .map(|rule| rule["annotations"]["runbook_url"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(links, sections);
     Ok(())
 }
 

@@ -64,7 +64,7 @@ fn driver(concurrency: usize) -> Driver<u8, u8> {
 fn a_stage_goes_on_when_all_its_actions_are_answered() {
     let (mut driver, mut counter) = (driver(5), Counter::default());
     let mut step = Step::default();
-    driver.enqueue(7);
+    driver.enqueue(7, at(0));
     driver.run(&mut counter, at(0), &mut step);
     let first: Vec<ActionId> = step.requests.iter().map(|request| request.id).collect();
     assert_eq!(first.len(), 2);
@@ -80,7 +80,7 @@ fn a_stage_goes_on_when_all_its_actions_are_answered() {
 #[test]
 fn a_failure_backs_off_and_the_server_may_ask_for_longer() {
     let (mut driver, mut counter) = (driver(5), Counter::default());
-    driver.enqueue(7);
+    driver.enqueue(7, at(0));
     let mut step = Step::default();
     driver.run(&mut counter, at(0), &mut step);
     for request in std::mem::take(&mut step.requests) {
@@ -97,7 +97,7 @@ fn throttled(seconds: u64) -> Failure {
 
 /// Makes the pass over the key 7 fail: one answer in each of its seconds.
 fn failed(driver: &mut Driver<u8, u8>, counter: &mut Counter, failures: [Failure; 2]) -> ReconcileResult {
-    driver.enqueue(7);
+    driver.enqueue(7, at(0));
     let mut step = Step::default();
     driver.run(counter, at(0), &mut step);
     for (request, (failure, second)) in
@@ -123,7 +123,7 @@ fn an_event_wakes_a_failing_key() {
     let cut = || Failure::new(Class::Unavailable, "cut");
     failed(&mut driver, &mut counter, [cut(), cut()]);
     assert!(!begins(&mut driver, &mut counter, at(2000)));
-    driver.enqueue(7);
+    driver.enqueue(7, at(0));
     assert!(begins(&mut driver, &mut counter, at(2000)));
 }
 
@@ -135,7 +135,7 @@ fn an_event_wakes_no_key_before_the_time_that_a_server_asked_for() {
     let result = failed(&mut driver, &mut counter, [throttled(30), cut]);
     let ReconcileResult::Failed { retry_after, .. } = result else { panic!("{result:?}") };
     assert_eq!(retry_after, Duration::from_secs(29));
-    driver.enqueue(7);
+    driver.enqueue(7, at(0));
     assert!(!begins(&mut driver, &mut counter, at(30_999)));
     assert_eq!(driver.deadline().map(|deadline| deadline.at), Some(at(31_000).monotonic));
     assert!(begins(&mut driver, &mut counter, at(31_000)));
@@ -149,7 +149,7 @@ fn retry_after_is_honoured_for_five_minutes_at_most() {
         matches!(result, ReconcileResult::Failed { retry_after, .. } if retry_after == RETRY_AFTER_MAX),
         "{result:?}"
     );
-    driver.enqueue(7);
+    driver.enqueue(7, at(0));
     // The second answer arrived in the second second.
     assert!(!begins(&mut driver, &mut counter, at(301_999)));
     assert!(begins(&mut driver, &mut counter, at(302_000)));
@@ -158,10 +158,10 @@ fn retry_after_is_honoured_for_five_minutes_at_most() {
 #[test]
 fn an_event_during_the_pass_does_not_bypass_retry_after() {
     let (mut driver, mut counter) = (driver(5), Counter::default());
-    driver.enqueue(7);
+    driver.enqueue(7, at(0));
     let mut step = Step::default();
     driver.run(&mut counter, at(0), &mut step);
-    driver.enqueue(7);
+    driver.enqueue(7, at(0));
     for request in std::mem::take(&mut step.requests) {
         driver.finish(&mut counter, request.id, Err(throttled(30)), at(0), &mut step);
     }
@@ -172,7 +172,7 @@ fn an_event_during_the_pass_does_not_bypass_retry_after() {
 #[test]
 fn a_driver_at_full_concurrency_requests_no_useless_wake_up() {
     let (mut driver, mut counter) = (driver(1), Counter::default());
-    driver.enqueue(1);
+    driver.enqueue(1, at(0));
     driver.queue.add_at(2, at(1000).monotonic);
     let mut step = Step::default();
     driver.run(&mut counter, at(0), &mut step);
@@ -186,7 +186,7 @@ fn a_driver_at_full_concurrency_requests_no_useless_wake_up() {
 #[test]
 fn who_no_longer_leads_asks_for_nothing() {
     let (mut driver, mut counter) = (driver(5), Counter::default());
-    driver.enqueue(7);
+    driver.enqueue(7, at(0));
     let mut step = Step::default();
     driver.run(&mut counter, at(0), &mut step);
     driver.set_leading(false);
@@ -214,7 +214,7 @@ proptest! {
         let mut clock = 0;
         let wanted: BTreeSet<u8> = enqueued.iter().copied().collect();
         for key in enqueued {
-            driver.enqueue(key);
+            driver.enqueue(key, at(0));
         }
         let mut choices = choices.into_iter();
         for _ in 0..10_000 {

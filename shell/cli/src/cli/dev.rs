@@ -106,10 +106,10 @@ async fn control(
     sets: &[CrdSet],
     mut stopping: Shutdown,
 ) -> anyhow::Result<()> {
-    let client = connect::client(kube::Config::new(host.url().parse()?))?;
+    let metrics = Metrics::new(prometheus::Registry::new())?;
+    let client = connect::client(kube::Config::new(host.url().parse()?), &metrics)?;
     let (sender, notes) = mpsc::unbounded_channel();
     let clock = Clock::start(jiff::Timestamp::now);
-    let metrics = Metrics::new(prometheus::Registry::new())?;
     let mut manager = Manager::new(client.clone(), clock, process::seed(), metrics.clone());
     manager.send_notes_to(sender.clone());
     let (alone, together): (Vec<_>, Vec<_>) = sets.iter().cloned().partition(|set| set.runs_alone);
@@ -186,7 +186,8 @@ fn add_controllers(manager: &mut Manager, sets: &[CrdSet]) -> anyhow::Result<()>
             instance: instance.clone(),
             seed,
         };
-        manager.add(process::controller(set.controller, &settings)?);
+        let machine = process::controller(set.controller, &settings)?;
+        manager.add_with(machine, controllers::options(set.controller));
     }
     Ok(())
 }

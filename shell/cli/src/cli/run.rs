@@ -133,7 +133,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let preparing = async {
         let config = connect::configuration(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
-        let client = connect(config.clone(), &sets).await?;
+        let metrics = Metrics::new(prometheus::Registry::new())?;
+        let client = connect(config.clone(), &sets, &metrics).await?;
         let account = connect::account(&client).await;
         info!(
             version = env!("CARGO_PKG_VERSION"),
@@ -144,7 +145,6 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             "starting"
         );
         let clock = Clock::start(jiff::Timestamp::now);
-        let metrics = Metrics::new(prometheus::Registry::new())?;
         let (instance, seed) = (process::instance(), process::seed());
         let mut manager = Manager::new(client, clock.clone(), seed, metrics.clone());
         let mut recording = None;
@@ -158,18 +158,18 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             };
             let machine = process::controller(set.controller, &settings)?;
             let Some(path) = args.record.clone() else {
-                manager.add(machine);
+                manager.add_with(machine, controllers::options(set.controller));
                 continue;
             };
             let options = record::Options { path, max_bytes: args.record_max_size };
             let (recorded, begun) = record::start(machine, serde_json::to_value(&settings)?, options)?;
-            manager.add(Box::new(recorded));
+            manager.add_with(Box::new(recorded), controllers::options(set.controller));
             recording = Some(begun);
         }
         if args.leader_elect {
             let namespace = args.namespace.as_deref().unwrap_or(&config.default_namespace);
             let election = Election::new(namespace, &args.lease_name, instance);
-            manager.elect(Box::new(election), connect::client(config)?);
+            manager.elect(Box::new(election), connect::client(config, &metrics)?);
         }
         let (metrics_at, probes_at) = (&args.metrics_bind_address, &args.health_probe_bind_address);
         let serving = Serving::bind(manager, metrics, clock, metrics_at, probes_at).await?;
@@ -189,9 +189,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// Connects, and checks that the cluster answers and has our CRDs.
-async fn connect(config: kube::Config, sets: &[CrdSet]) -> anyhow::Result<kube::Client> {
+async fn connect(config: kube::Config, sets: &[CrdSet], metrics: &Metrics) -> anyhow::Result<kube::Client> {
     let url = masked(&config.cluster_url.to_string());
-    let client = connect::client(config)?;
+    let client = connect::client(config, metrics)?;
     let executor = Executor::new(client.clone(), "run");
     let kinds = controllers::kinds(sets);
     let missing = controllers::missing(&executor, &kinds).await.map_err(|failure| match failure.class {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use clap::{CommandFactory as _, FromArgMatches as _};
+use lockstep_cli::controllers;
 use lockstep_engine::duration;
 use lockstep_engine::machine::Event;
 use lockstep_runtime::address::Address;
@@ -131,9 +132,9 @@ async fn prepare(args: &Args, environment: &Environment) -> anyhow::Result<(Serv
     let config = connect::configuration(None, None).await?;
     let own = args.namespace.clone().or_else(|| variable("POD_NAMESPACE"));
     let namespace = own.unwrap_or_else(|| config.default_namespace.clone());
-    let client = connect::client(config)?;
-    let clock = Clock::start(jiff::Timestamp::now);
     let metrics = Metrics::new(prometheus::Registry::new())?;
+    let client = connect::client(config, &metrics)?;
+    let clock = Clock::start(jiff::Timestamp::now);
     let seed = process::seed();
     let mut manager = Manager::new(client, clock.clone(), seed, metrics.clone());
     let instance = format!("{namespace}/{}", args.config);
@@ -149,7 +150,7 @@ async fn prepare(args: &Args, environment: &Environment) -> anyhow::Result<(Serv
         grace: environment.grace,
         farewell: Some(Event::LeadershipChanged { leading: false }),
         spans: spans.clone(),
-        ..Options::default()
+        ..controllers::options(lockstep_crds::sentinel::CONTROLLER)
     };
     manager.add_with(Box::new(sentinel), options);
     let (metrics_at, probes_at) = (&args.metrics_bind_address, &args.health_probe_bind_address);

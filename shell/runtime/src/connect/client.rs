@@ -14,6 +14,9 @@ use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
 use tower_http::decompression::DecompressionLayer;
 
+use crate::connect::counted::Counting;
+use crate::metrics::Metrics;
+
 /// The silence after which a connection is probed, and the interval between probes.
 const PROBE_AFTER: Duration = Duration::from_secs(15);
 
@@ -21,10 +24,12 @@ const PROBE_AFTER: Duration = Duration::from_secs(15);
 const PROBES: u32 = 3;
 
 /// Builds the client.
-pub(super) fn client(config: Config) -> kube::Result<Client> {
+pub(super) fn client(config: Config, metrics: Metrics) -> kube::Result<Client> {
+    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let counting = Counting { metrics, host };
     // A proxy would answer the probes, even if the server behind it is down.
     if config.proxy_url.is_some() {
-        return Client::try_from(config);
+        return Ok(ClientBuilder::try_from(config)?.with_layer(&counting).build());
     }
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(probing())?);
     connector.set_connect_timeout(config.connect_timeout);
@@ -39,7 +44,7 @@ pub(super) fn client(config: Config) -> kube::Result<Client> {
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
         .service(http);
-    Ok(ClientBuilder::new(service, config.default_namespace).build())
+    Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&counting).build())
 }
 
 /// Returns a connector for TCP with keep-alive probes.

@@ -12,12 +12,16 @@ async fn asked(connection: &mut TcpStream) {
     }
 }
 
+fn metrics() -> Metrics {
+    Metrics::new(prometheus::Registry::new()).unwrap()
+}
+
 /// Simulates a connection that a device in between has forgotten: requests on it get no answer, those on a new one do.
 #[tokio::test]
 async fn a_request_that_hangs_holds_up_no_other() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let client = client(Config::new(url.parse().unwrap())).unwrap();
+    let client = client(Config::new(url.parse().unwrap()), &metrics()).unwrap();
     let ask = || {
         let client = client.clone();
         let request = http::Request::get("/version").body(Vec::new()).unwrap();
@@ -90,6 +94,6 @@ fn a_proxy_without_a_scheme_is_one_over_http() {
 fn errors_do_not_contain_the_proxy_password() {
     let mut config = Config::new("https://api.example.com".parse().unwrap());
     config.proxy_url = Some("ftp://me:secret@proxy:1080".parse().unwrap());
-    let error = client(config).err().unwrap().to_string();
+    let error = client(config, &metrics()).err().unwrap().to_string();
     assert!(error.contains("ftp://***@proxy:1080") && !error.contains("secret"), "{error}");
 }

@@ -7,6 +7,7 @@ use lockstep_engine::object::{Kind, ObjectRef};
 use serde_json::{Value, json};
 
 use super::Executor;
+use crate::metrics::Metrics;
 use crate::testing::{client, config_map, json};
 
 /// Executes an action on a server that gives one answer. Returns a summary of the request, its body, and the outcome.
@@ -174,7 +175,8 @@ async fn a_refused_connection_is_unavailable() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let client = crate::connect::client(kube::Config::new(url.parse().unwrap())).unwrap();
+    let metrics = Metrics::new(prometheus::Registry::new()).unwrap();
+    let client = crate::connect::client(kube::Config::new(url.parse().unwrap()), &metrics).unwrap();
     let apply = Action::Apply { target: config_map("a"), manifest: manifest() };
     let failure = Executor::new(client, "test").execute(&apply).await.unwrap_err();
     assert_eq!(failure.class, Class::Unavailable, "{failure}");
@@ -190,7 +192,8 @@ async fn a_connection_cut_off_after_sending_is_unknown() {
         let mut some = [0; 64];
         tokio::io::AsyncReadExt::read(&mut stream, &mut some).await.unwrap();
     });
-    let client = crate::connect::client(kube::Config::new(url.parse().unwrap())).unwrap();
+    let metrics = Metrics::new(prometheus::Registry::new()).unwrap();
+    let client = crate::connect::client(kube::Config::new(url.parse().unwrap()), &metrics).unwrap();
     let apply = Action::Apply { target: config_map("a"), manifest: manifest() };
     let failure = Executor::new(client, "test").execute(&apply).await.unwrap_err();
     assert_eq!(failure.class, Class::Unknown, "{failure}");

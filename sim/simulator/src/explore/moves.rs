@@ -42,9 +42,7 @@ pub(super) fn part_of(world: &World, transition: &Transition) -> Option<&'static
         {
             world.processes[*process].messages.get(id)?.part
         }
-        Transition::Answer { process, id } => {
-            world.processes[*process].messages.get(id)?.part
-        }
+        Transition::Answer { process, id } => world.processes[*process].messages.get(id)?.part,
         Transition::Deliver { process, kind } => {
             world.processes[*process].watches.get(kind)?.events.front()?.1
         }

@@ -74,6 +74,7 @@ fn run() -> Run {
             retry_after: Duration::from_millis(500),
             user_error: false,
         },
+        waited: Duration::ZERO,
         took: Duration::from_millis(20),
     };
     let (kind, unknown) = (namespaces(), Failure::new(Class::Unknown, "the answer was lost"));

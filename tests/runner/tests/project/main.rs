@@ -5,5 +5,6 @@ mod excerpts;
 mod files;
 mod literals;
 mod modules;
+mod monitoring;
 mod traceability;
 mod words;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use lockstep_cli::controllers;
 use lockstep_engine::broker::CloudEvent;
 use lockstep_engine::machine::{Event, Note};
 use lockstep_external::hyperfleet::host::Host;
@@ -78,7 +79,10 @@ impl Fleet {
         let host = Host::bind((Ipv4Addr::LOCALHOST, 0).into(), fleet).await?;
         let (publisher, events) = Publisher::in_process();
         let farewell = Some(Event::LeadershipChanged { leading: false });
-        Ok((Self { example, host, events }, Options { publisher, farewell, ..Options::default() }))
+        Ok((
+            Self { example, host, events },
+            Options { publisher, farewell, ..controllers::options(lockstep_crds::sentinel::CONTROLLER) },
+        ))
     }
 
     /// Returns the URL of its list of clusters.

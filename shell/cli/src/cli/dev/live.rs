@@ -86,7 +86,7 @@ fn about(controller: &str, objects: &[ObjectRef], message: String, tone: Tone) -
 
 fn note_line(note: ControllerNote) -> Option<Line> {
     Some(match note.note {
-        Note::Reconciled { reconciler, object, result, took } => {
+        Note::Reconciled { reconciler, object, result, took, .. } => {
             let (what, tone) = match result {
                 // The reconcile made no request, so there is nothing to show.
                 ReconcileResult::Converged | ReconcileResult::Requeued { .. } if took.is_zero() => {
