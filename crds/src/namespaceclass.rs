@@ -18,7 +18,7 @@ pub const GROUP: &str = "namespaceclass.akuity.io";
 pub const VERSION: &str = "v1alpha1";
 
 /// Resources that every namespace of this class holds.
-#[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "namespaceclass.akuity.io",
     version = "v1alpha1",
@@ -85,7 +85,7 @@ pub struct NamespaceClassStatus {
 }
 
 /// The class of one namespace, named like it and owned by it.
-#[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "namespaceclass.akuity.io",
     version = "v1alpha1",

@@ -109,7 +109,7 @@ async fn real(plane: &ControlPlane, program: &Path, namespaces: usize) -> anyhow
 
 async fn rollout(client: &Client, namespaces: usize) -> anyhow::Result<()> {
     let classes: Api<NamespaceClass> = Api::all(client.clone());
-    let spec = NamespaceClassSpec { resources: resources(0) };
+    let spec = NamespaceClassSpec { resources: resources(0), ..NamespaceClassSpec::default() };
     classes.create(&PostParams::default(), &NamespaceClass::new("bench", spec)).await?;
     let began = Instant::now();
     make_namespaces(client, "led", namespaces, Some("bench")).await?;

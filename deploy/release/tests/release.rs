@@ -19,26 +19,28 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lockstep");
 
 /// Writes a release and returns the directory that contains it.
 fn released(program: &[u8]) -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let metadata = Metadata::read(Path::new(env!("CARGO_MANIFEST_DIR")), Target::Amd64.triple()).unwrap();
-    write(&directory.path().join("release"), &metadata, Target::Amd64, program).unwrap();
+    let directory = tempfile::tempdir().expect("succeeds");
+    let metadata =
+        Metadata::read(Path::new(env!("CARGO_MANIFEST_DIR")), Target::Amd64.triple()).expect("succeeds");
+    write(&directory.path().join("release"), &metadata, Target::Amd64, program).expect("succeeds");
     directory
 }
 
 /// Returns a file of a release.
 fn file(directory: &TempDir, name: &str) -> Vec<u8> {
-    fs::read(directory.path().join("release").join(name)).unwrap()
+    fs::read(directory.path().join("release").join(name)).expect("succeeds")
 }
 
 /// Returns the files of an archive, by their paths.
 fn unpacked(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let mut archive = tar::Archive::new(archive);
     let mut files = BTreeMap::new();
-    for entry in archive.entries().unwrap() {
-        let mut entry = entry.unwrap();
-        assert_eq!(entry.header().mtime().unwrap(), 0);
-        let (path, mut bytes) = (entry.path().unwrap().to_str().unwrap().to_owned(), Vec::new());
-        entry.read_to_end(&mut bytes).unwrap();
+    for entry in archive.entries().expect("an archive") {
+        let mut entry = entry.expect("an entry");
+        assert_eq!(entry.header().mtime().expect("a time"), 0);
+        let (path, mut bytes) =
+            (entry.path().expect("a path").to_str().expect("is UTF-8").to_owned(), Vec::new());
+        entry.read_to_end(&mut bytes).expect("succeeds");
         if !path.ends_with('/') {
             files.insert(path, bytes);
         }
@@ -48,7 +50,7 @@ fn unpacked(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
 
 fn unzipped(bytes: &[u8]) -> Vec<u8> {
     let mut unzipped = Vec::new();
-    GzDecoder::new(bytes).read_to_end(&mut unzipped).unwrap();
+    GzDecoder::new(bytes).read_to_end(&mut unzipped).expect("succeeds");
     unzipped
 }
 

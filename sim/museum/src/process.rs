@@ -57,58 +57,58 @@ impl<C: Controller> Process<C> {
         }
     }
 
-    fn enqueue(&mut self, kind: &Kind, object: &Value) {
+    fn enqueue(&mut self, kind: &Kind, object: &Value, now: Now) {
         let Runner { controller, objects, .. } = &self.runner;
         for key in controller.keys(&Seen { kind, object, objects }) {
             // All keys are enqueued on becoming leader.
             if self.driver.is_leading() {
-                self.driver.enqueue(key);
+                self.driver.enqueue(key, now);
             }
         }
     }
 
-    fn enqueue_all(&mut self) {
+    fn enqueue_all(&mut self, now: Now) {
         for (name, object) in &*Arc::clone(&self.runner.objects) {
-            self.enqueue(&name.kind, object);
+            self.enqueue(&name.kind, object, now);
         }
     }
 
-    fn applied(&mut self, kind: &Arc<Kind>, object: &Arc<Value>) {
+    fn applied(&mut self, kind: &Arc<Kind>, object: &Arc<Value>, now: Now) {
         let name = Name::of(object).object(kind);
         if let Some(listing) = self.listing.get_mut(kind) {
             listing.insert(name.clone());
         }
         if Arc::make_mut(&mut self.runner.objects).insert(name, Arc::clone(object)).as_ref() != Some(object) {
-            self.enqueue(kind, object);
+            self.enqueue(kind, object, now);
         }
     }
 
-    fn deleted(&mut self, name: &ObjectRef) {
+    fn deleted(&mut self, name: &ObjectRef, now: Now) {
         if let Some(last) = Arc::make_mut(&mut self.runner.objects).remove(name) {
-            self.enqueue(&name.kind, &last);
+            self.enqueue(&name.kind, &last, now);
         }
     }
 
-    fn list_completed(&mut self, kind: &Arc<Kind>) {
+    fn list_completed(&mut self, kind: &Arc<Kind>, now: Now) {
         let listed = self.listing.remove(kind).unwrap_or_default();
         let known = self.runner.objects.keys().filter(|name| name.kind == *kind && !listed.contains(name));
         for gone in known.cloned().collect::<Vec<_>>() {
-            self.deleted(&gone);
+            self.deleted(&gone, now);
         }
         self.synced.insert(Arc::clone(kind));
     }
 
     /// Handles an event of a watch.
-    fn watched(&mut self, event: Event) {
+    fn watched(&mut self, event: Event, now: Now) {
         match event {
             Event::ListStarted { kind } => {
                 *self.lists.entry(Arc::clone(&kind)).or_default() += 1;
                 self.listing.insert(kind, BTreeSet::new());
             }
-            Event::ListCompleted { kind } if !self.ignores(&kind) => self.list_completed(&kind),
-            Event::Applied { kind, object } if !self.ignores(&kind) => self.applied(&kind, &object),
+            Event::ListCompleted { kind } if !self.ignores(&kind) => self.list_completed(&kind, now),
+            Event::Applied { kind, object } if !self.ignores(&kind) => self.applied(&kind, &object, now),
             Event::Deleted { kind, object } if !self.ignores(&kind) => {
-                self.deleted(&Name::of(&object).object(&kind));
+                self.deleted(&Name::of(&object).object(&kind), now);
             }
             _ => {}
         }
@@ -135,15 +135,15 @@ impl<C: Controller> Machine for Process<C> {
             }
             Event::LeadershipChanged { leading } => {
                 self.driver.set_leading(leading);
-                self.enqueue_all();
+                self.enqueue_all(now);
             }
             Event::Finished { id, outcome } => {
                 self.driver.finish(&mut self.runner, id, outcome, now, &mut step);
             }
-            event => self.watched(event),
+            event => self.watched(event, now),
         }
         if self.driver.is_resync_due(now) {
-            self.enqueue_all();
+            self.enqueue_all(now);
         }
         if self.is_synced() {
             self.driver.run(&mut self.runner, now, &mut step);

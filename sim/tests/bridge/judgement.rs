@@ -296,10 +296,8 @@ fn line(note: &Note) -> Option<String> {
 
 /// Returns the structured fields of a line.
 fn fields(objects: &[ObjectRef]) -> String {
-    objects
-        .iter()
-        .map(|ObjectRef { kind, namespace, name }| {
-            format!(" [{} {}/{name}]", kind.kind, namespace.as_deref().unwrap_or_default())
-        })
-        .collect()
+    let field = |ObjectRef { kind, namespace, name }: &ObjectRef| {
+        format!(" [{} {}/{name}]", kind.kind, namespace.as_deref().unwrap_or_default())
+    };
+    objects.iter().map(field).collect::<Vec<_>>().concat()
 }

@@ -42,7 +42,8 @@ impl World {
     }
 
     pub(crate) async fn define(&self, name: &str, resources: Vec<Value>) -> anyhow::Result<NamespaceClass> {
-        let class = NamespaceClass::new(name, NamespaceClassSpec { resources });
+        let class =
+            NamespaceClass::new(name, NamespaceClassSpec { resources, ..NamespaceClassSpec::default() });
         Ok(self.classes().create(&PostParams::default(), &class).await?)
     }
 

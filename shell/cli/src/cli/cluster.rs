@@ -10,7 +10,7 @@ use lockstep_engine::action::{Action, Answer as _, Failure, Scope, Success};
 use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_runtime::connect;
 use lockstep_runtime::execute::Executor;
-use lockstep_runtime::failure::masked;
+use lockstep_runtime::failure::{describe, masked};
 use serde_json::Value;
 
 /// How long an answer may take: a user waits for it.
@@ -45,10 +45,15 @@ pub(super) struct Cluster {
     executor: Executor,
 }
 
+/// Returns a client for a command that ends soon: nothing counts its requests.
+pub(super) fn client(config: Config) -> Result<Client, connect::Error> {
+    Client::try_from(connect::tuned(config)).map_err(|error| connect::Error::Client(describe(&error)))
+}
+
 impl Cluster {
     pub(super) fn new(config: Config) -> Result<Self, connect::Error> {
         let (url, namespace) = (masked(&config.cluster_url.to_string()), config.default_namespace.clone());
-        let client = connect::client(config)?;
+        let client = client(config)?;
         let executor = Executor::new(client.clone(), "cli").answered_within(TIMEOUT);
         Ok(Self { client, url, namespace, executor })
     }

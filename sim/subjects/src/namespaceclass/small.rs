@@ -33,13 +33,13 @@ pub const ONE_NAMESPACE: SmallWorld = SmallWorld {
 };
 
 const LABEL_RED: Operation =
-    Operation::new("label namespace red", "tenant", 1, |client, _| label(client, RED, json!(CLASS)));
+    Operation::new("label namespace red", "tenant", 1, |client, _| label(client, RED, &json!(CLASS)));
 const UNLABEL_RED: Operation =
     Operation::new("take the label off namespace red", "tenant", 1, |client, _| {
-        label(client, RED, Value::Null)
+        label(client, RED, &Value::Null);
     });
 const LABEL_GREEN: Operation =
-    Operation::new("label namespace green", "tenant", 1, |client, _| label(client, GREEN, json!(CLASS)));
+    Operation::new("label namespace green", "tenant", 1, |client, _| label(client, GREEN, &json!(CLASS)));
 const UPDATE: Operation = Operation::new("replace the resource of the class", "admin", 1, |client, _| {
     let class = ObjectRef::cluster(&names::class(), CLASS);
     client.merge(&class, &json!({ "spec": { "resources": [resource("b")] } }));
@@ -62,7 +62,7 @@ fn resource(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "value": name } })
 }
 
-fn label(client: &mut dyn Client, namespace: &str, class: Value) {
+fn label(client: &mut dyn Client, namespace: &str, class: &Value) {
     let namespace = ObjectRef::cluster(&names::namespace(), namespace);
     client.merge(&namespace, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
 }

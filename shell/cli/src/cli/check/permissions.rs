@@ -15,7 +15,7 @@ use lockstep_runtime::connect;
 use lockstep_runtime::failure::from_client;
 use serde_json::json;
 
-use super::super::cluster::Cluster;
+use super::super::cluster::{Cluster, client};
 use super::finding::Finding;
 
 const CHECK: &str = "permissions";
@@ -49,7 +49,7 @@ impl Account {
         if let Some(name) = name {
             config.auth_info.impersonate = Some(name.to_owned());
         }
-        let client = connect::client(config)?;
+        let client = client(config)?;
         let name = match name {
             Some(name) => name.to_owned(),
             None => connect::account(&client).await.unwrap_or_else(|| "of this client".to_owned()),
