@@ -13,8 +13,11 @@ mod count;
 mod crds;
 #[cfg(feature = "embedded")]
 mod dev;
+mod diff;
 mod logging;
 mod misuse;
+#[cfg(feature = "embedded")]
+mod plan;
 mod process;
 #[cfg(feature = "embedded")]
 mod quoted;
@@ -44,6 +47,7 @@ Examples:
                                                     Run one of them, and write down its every step
   lockstep sentinel --config clusters               Run the HyperFleet Sentinel of a SentinelConfig
   lockstep replay run.jsonl                         Take the steps again and compare
+  lockstep plan -f class.yaml                       Show what the controllers would do after a change
   lockstep sim                                      Search for failures by simulation
 
 `lockstep <command> --help` explains each command.";
@@ -53,6 +57,8 @@ enum Command {
     Run(Box<run::Args>),
     Sentinel(sentinel::Args),
     Replay(replay::Args),
+    #[cfg(feature = "embedded")]
+    Plan(plan::Args),
     #[cfg(feature = "embedded")]
     Dev(dev::Args),
     #[cfg(feature = "embedded")]
@@ -69,6 +75,11 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => block_on(run::run(*args)),
         Command::Sentinel(args) => block_on(sentinel::run(args)),
         Command::Replay(args) => replay::run(&args),
+        #[cfg(feature = "embedded")]
+        Command::Plan(args) => match block_on(plan::run(args)) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         #[cfg(feature = "embedded")]
         Command::Dev(args) => block_on(dev::run(args)),
         #[cfg(feature = "embedded")]
@@ -103,7 +114,7 @@ fn parse() -> Command {
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit()).command
 }
 
-fn block_on(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(command);
     // The tasks that still run need no wait: the command has waited for the important ones.

@@ -9,6 +9,8 @@ use lockstep_cli::controllers;
 
 #[path = "cli/dev.rs"]
 mod dev;
+#[path = "cli/plan.rs"]
+mod plan;
 #[path = "cli/replay.rs"]
 mod replay;
 #[path = "cli/run_command.rs"]
@@ -66,6 +68,7 @@ fn help_shows_what_to_do_first() {
     for command in [
         "run",
         "replay",
+        "plan",
         "dev",
         "sim",
         "crds",
@@ -74,7 +77,7 @@ fn help_shows_what_to_do_first() {
     ] {
         assert!(help.contains(command), "{command}");
     }
-    for command in ["run", "replay", "dev", "sim", "crds", "completions"] {
+    for command in ["run", "replay", "plan", "dev", "sim", "crds", "completions"] {
         let help = succeeds(&run(folder.path(), &[command, "--help"]));
         assert!(help.contains("Examples:"), "{command}");
     }
@@ -93,7 +96,7 @@ fn help_shows_what_to_do_first() {
 #[test]
 fn controllers_are_chosen_alike_by_every_command() {
     let folder = folder();
-    let explained = ["run", "crds", "dev", "sim"].map(|command| {
+    let explained = ["run", "crds", "dev", "plan", "sim"].map(|command| {
         let help = succeeds(&run(folder.path(), &[command, "--help"]));
         let of_flag = help.split("--controllers <NAMES>").nth(1).expect("has the flag");
         let description = of_flag.split_once("LOCKSTEP_CONTROLLERS").expect("has its variable").0;
