@@ -17,11 +17,14 @@ mod count;
 mod crds;
 #[cfg(feature = "embedded")]
 mod dev;
+mod diff;
 mod explain;
 mod get;
 mod kinds;
 mod logging;
 mod misuse;
+#[cfg(feature = "embedded")]
+mod plan;
 mod process;
 #[cfg(feature = "embedded")]
 mod quoted;
@@ -53,6 +56,7 @@ Examples:
   lockstep get --all-namespaces                     Show all objects of the controllers, and common problems
   lockstep sentinel --config clusters               Run the HyperFleet Sentinel of a SentinelConfig
   lockstep replay run.jsonl                         Replay a recording and compare
+  lockstep plan -f class.yaml                       Show what the controllers would do after a change
   lockstep explain namespaceclass web --recording run.jsonl
                                                     Explain the conditions of an object
   lockstep sim                                      Search for failures by simulation
@@ -67,6 +71,8 @@ enum Command {
     Get(get::Args),
     Explain(explain::Args),
     Replay(replay::Args),
+    #[cfg(feature = "embedded")]
+    Plan(plan::Args),
     #[cfg(feature = "embedded")]
     Dev(dev::Args),
     #[cfg(feature = "embedded")]
@@ -89,6 +95,11 @@ pub(crate) fn main() -> ExitCode {
         Command::Get(args) => block_on(get::run(args)),
         Command::Explain(args) => explain::run(&args),
         Command::Replay(args) => replay::run(&args),
+        #[cfg(feature = "embedded")]
+        Command::Plan(args) => match block_on(plan::run(args)) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         #[cfg(feature = "embedded")]
         Command::Dev(args) => block_on(dev::run(args)),
         #[cfg(feature = "embedded")]

@@ -15,6 +15,8 @@ mod dev;
 mod explain;
 #[path = "cli/get.rs"]
 mod get;
+#[path = "cli/plan.rs"]
+mod plan;
 #[path = "cli/replay.rs"]
 mod replay;
 #[path = "cli/run_command.rs"]
@@ -77,6 +79,7 @@ fn help_shows_what_to_do_first() {
         "get",
         "explain",
         "replay",
+        "plan",
         "dev",
         "sim",
         "crds",
@@ -85,7 +88,7 @@ fn help_shows_what_to_do_first() {
     ] {
         assert!(help.contains(command), "{command}");
     }
-    for command in ["run", "check", "get", "explain", "replay", "dev", "sim", "crds", "completions"] {
+    for command in ["run", "check", "get", "explain", "replay", "plan", "dev", "sim", "crds", "completions"] {
         let help = succeeds(&run(folder.path(), &[command, "--help"]));
         assert!(help.contains("Examples:"), "{command}");
     }
@@ -104,7 +107,7 @@ fn help_shows_what_to_do_first() {
 #[test]
 fn controllers_are_chosen_alike_by_every_command() {
     let folder = folder();
-    let explained = ["run", "check", "crds", "dev", "sim"].map(|command| {
+    let explained = ["run", "check", "crds", "dev", "plan", "sim"].map(|command| {
         let help = succeeds(&run(folder.path(), &[command, "--help"]));
         let of_flag = help.split("--controllers <NAMES>").nth(1).expect("has the flag");
         let description = of_flag.split_once("LOCKSTEP_CONTROLLERS").expect("has its variable").0;

@@ -68,6 +68,7 @@ mod read;
 mod registry;
 pub mod request;
 mod respond;
+mod restore;
 mod reviews;
 mod scale;
 mod scope;
@@ -232,7 +233,7 @@ impl ApiServer {
     }
 
     /// Returns whether a group has built-in resources.
-    fn is_built_in(&self, group: &str) -> bool {
+    pub fn is_built_in(&self, group: &str) -> bool {
         let group = self.registry.groups().get(group);
         group.is_some_and(|group| group.values().any(|resource| !resource.is_custom()))
     }

@@ -1,5 +1,5 @@
 //! The simulator: runs a controller under a plan of faults and checks its invariants. It belongs here if the simulation of any
-//! controller could use it: the cluster in virtual time, faults, plans, searches, timelines. A controller implements
+//! controller could use it: the cluster in virtual time, faults, plans, searches, timelines, dry runs. A controller implements
 //! [`SystemUnderTest`] in a crate of its own.
 //!
 //! ```text
@@ -11,6 +11,7 @@
 pub mod bugs;
 pub mod cluster;
 pub mod draw;
+pub mod dry_run;
 pub mod explorable;
 pub mod explore;
 pub mod history;

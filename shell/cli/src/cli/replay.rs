@@ -10,10 +10,9 @@ use lockstep_cli::controllers;
 use lockstep_engine::machine::{Machine, Step};
 use lockstep_engine::recording::read::{self, Lines};
 use lockstep_engine::recording::{Header, Line, Replay, ReplayedStep};
-use similar::{ChangeTag, TextDiff};
 
 use super::brief::Brief;
-use super::count;
+use super::{count, diff};
 
 /// Replays a recording and checks that the decisions match
 ///
@@ -130,7 +129,7 @@ fn differs(
     let file = args.file.display();
     let (recorded, given) = (serde_json::to_string_pretty(recorded)?, serde_json::to_string_pretty(given)?);
     if args.diff {
-        write!(out, "{}", diff(&recorded, &given))?;
+        write!(out, "{}", diff::unified(("recorded", &recorded), ("now", &given)))?;
         out.flush()?;
     }
     let hint = if args.diff { "" } else { "; --diff shows how" };
@@ -140,35 +139,4 @@ fn differs(
         header.program,
         env!("CARGO_PKG_VERSION")
     )
-}
-
-/// Returns the lines that differ, each with three lines of context.
-fn diff(recorded: &str, given: &str) -> String {
-    let diff = TextDiff::from_lines(recorded, given);
-    let mut shown = vec!["--- recorded".to_owned(), "+++ now".to_owned()];
-    for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
-        shown.push(hunk.header().to_string());
-        for change in hunk.iter_changes() {
-            let sign = match change.tag() {
-                ChangeTag::Equal => ' ',
-                ChangeTag::Delete => '-',
-                ChangeTag::Insert => '+',
-            };
-            shown.push(format!("{sign}{}", change.value().trim_end_matches('\n')));
-        }
-    }
-    shown.push(String::new());
-    shown.join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_diff_shows_what_changed_and_a_little_around_it() {
-        let before = "1\n2\n3\n4\n5\n6\n7\n8";
-        let shown = diff(before, &before.replace('7', "seven"));
-        assert_eq!(shown, "--- recorded\n+++ now\n@@ -4,5 +4,5 @@\n 4\n 5\n 6\n-7\n+seven\n 8\n");
-    }
 }

@@ -108,6 +108,18 @@ impl Store {
         object
     }
 
+    /// Stores an object with the resource version that it has. The history of its table starts afterwards.
+    pub(crate) fn restore(&mut self, table: TableId, key: &str, object: Value) -> Arc<Value> {
+        let version = meta::resource_version(&object).parse().unwrap_or(0);
+        self.revision = self.revision.max(version);
+        let object = Arc::new(object);
+        let table = self.tables.entry(table).or_default();
+        table.objects.insert(key.into(), Arc::clone(&object));
+        table.log.clear();
+        table.trimmed = self.revision;
+        object
+    }
+
     /// Removes an object and returns its last state with the revision of the deletion.
     pub(crate) fn delete(&mut self, table: TableId, key: &str) -> Option<Arc<Value>> {
         let table = self.tables.get_mut(&table)?;

@@ -1,0 +1,186 @@
+//! `lockstep plan`: what the controllers would do after a change.
+//!
+//! ```text
+//!   input ─▶ changes ─▶ dry run ⇄ reader ─▶ report
+//!                                   │
+//!                                   └─▶ redaction
+//! ```
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::bail;
+use lockstep_cli::controllers;
+use lockstep_crds::CrdSet;
+use lockstep_engine::machine::Machine;
+use lockstep_engine::operator::Config;
+use lockstep_runtime::connect;
+use lockstep_runtime::execute::Executor;
+use lockstep_runtime::failure::masked;
+use lockstep_sim::dry_run::{Forecast, Incomplete, Make, Snapshot, dry_run};
+
+use self::changes::{Changes, FIELD_MANAGER};
+use self::reader::Reader;
+use self::redaction::Redaction;
+use self::report::Report;
+use super::choice::Choice;
+use super::cluster;
+use super::misuse::Misuse;
+use super::process;
+
+mod changes;
+mod input;
+mod reader;
+mod redaction;
+mod report;
+
+/// The exit code with `--exit-code` if the cluster would change. 1 is a failure, and 2 a usage error.
+const WOULD_CHANGE: u8 = 3;
+
+/// Shows what the controllers would do after a change, without changing anything
+///
+/// Reads the cluster, applies the objects of the files to a copy in memory, and runs the controllers on this copy until they
+/// have nothing more to do. Shows every write that they make. The cluster itself gets reads only: get, list and discovery.
+/// Other systems, such as Argo CD and HyperShift, do nothing in the copy; the last lines name what the controllers wait for.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The changed objects, as YAML or JSON; - for stdin
+    #[arg(short, long, value_name = "FILE", required = true)]
+    filename: Vec<PathBuf>,
+
+    /// Delete the objects of the files instead of applying them; kind, namespace and name suffice
+    #[arg(long)]
+    delete: bool,
+
+    /// Show how each object changes, without the values of Secrets
+    #[arg(long)]
+    diff: bool,
+
+    /// Exit with code 3 if anything would change
+    #[arg(long)]
+    exit_code: bool,
+
+    #[command(flatten)]
+    choice: Choice,
+
+    /// The namespace of objects that name none [default: the namespace of the context]
+    #[arg(short, long, value_name = "NAMESPACE", env = "LOCKSTEP_NAMESPACE")]
+    namespace: Option<String>,
+
+    /// The kubeconfig to use
+    #[arg(long, value_name = "FILE", env = "LOCKSTEP_KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig to use
+    #[arg(long, value_name = "NAME", env = "LOCKSTEP_CONTEXT")]
+    context: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lockstep plan -f class.yaml
+  lockstep plan -f class.yaml --diff
+  lockstep plan -f bridge.yaml --delete
+  kubectl get namespaceclass web -o yaml | sed 's/info/debug/' | lockstep plan -f -
+  lockstep plan -f class.yaml --exit-code || echo 'not applied'
+
+It needs the permissions of the controllers to get and list, and to get CRDs.";
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let sets = controllers::select_running(&args.choice.controllers).map_err(Misuse::of)?;
+    let objects = input::read(&args.filename)?;
+    let config = connect::configuration(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let url = masked(&config.cluster_url.to_string());
+    let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    let client = cluster::client(config)?;
+    let executor = Executor::new(client.clone(), "plan");
+    let mut reader = Reader::new(executor.clone());
+    // The first request: its failure says whether the cluster answers at all.
+    let changes = Changes::find(&mut reader, objects, &namespace, args.delete).await?;
+    let sets = installed(&client, &executor, sets, !args.choice.controllers.is_empty()).await?;
+    let (snapshot, forecast) = forecast(&mut reader, &sets, &changes).await?;
+    let mut redaction = Redaction::new(&sets)?;
+    redaction.learn(&snapshot, &forecast);
+    let report = Report { sets: &sets, forecast: &forecast, redaction: &redaction, with_diff: args.diff };
+    let mut out = io::stdout().lock();
+    writeln!(out, "{url}: {} objects read with {} requests", snapshot.len(), reader.requests())?;
+    report.write(&mut out)?;
+    out.flush()?;
+    let code = if args.exit_code && report.would_change() { WOULD_CHANGE } else { 0 };
+    Ok(ExitCode::from(code))
+}
+
+/// Returns the controllers whose kinds the cluster serves. It must serve those of controllers that are named.
+async fn installed(
+    client: &kube::Client,
+    executor: &Executor,
+    sets: Vec<CrdSet>,
+    named: bool,
+) -> anyhow::Result<Vec<CrdSet>> {
+    let mut installed = Vec::new();
+    for set in sets {
+        let one = std::slice::from_ref(&set);
+        let missing = !controllers::missing(executor, &controllers::kinds(one)).await?.is_empty();
+        // The CRD of another project may have the same name.
+        if !missing && controllers::unknown_fields(client, one).await.is_empty() {
+            installed.push(set);
+        } else if named {
+            bail!(
+                "the cluster has other CRDs than this version of the controller {0}; compare them with: lockstep crds \
+                 --controllers {0}",
+                set.controller
+            );
+        }
+    }
+    if installed.is_empty() {
+        bail!(
+            "the cluster has the CRDs of no controller; install them with: lockstep crds | kubectl apply --server-side -f -"
+        );
+    }
+    Ok(installed)
+}
+
+/// Repeats the dry run until the snapshot has every answer.
+async fn forecast(
+    reader: &mut Reader,
+    sets: &[CrdSet],
+    changes: &Changes,
+) -> anyhow::Result<(Snapshot, Forecast)> {
+    let makes: Vec<Make> = sets.iter().map(make).collect::<anyhow::Result<_>>()?;
+    let mut snapshot = Snapshot::new(jiff::Timestamp::now());
+    for (read, outcome) in &changes.reads {
+        snapshot.add(read.clone(), outcome.clone());
+    }
+    loop {
+        match dry_run(&snapshot, &makes, &changes.writes, FIELD_MANAGER) {
+            Ok(forecast) => return Ok((snapshot, forecast)),
+            Err(Incomplete::Missing(reads)) => {
+                for (read, outcome) in reader.read_all(reads).await? {
+                    snapshot.add(read, outcome);
+                }
+            }
+            Err(error @ (Incomplete::UnknownKind(_) | Incomplete::Refused { .. })) => {
+                return Err(error.into());
+            }
+        }
+    }
+}
+
+fn make(set: &CrdSet) -> anyhow::Result<Make> {
+    let config = Config {
+        concurrency: controllers::concurrency(set.controller).into(),
+        resync: Duration::from_mins(10),
+        instance: "plan".to_owned(),
+        seed: 0,
+    };
+    let name = set.controller;
+    process::controller(name, &config)?;
+    Ok(Rc::new(move || {
+        let machine = controllers::machine(name, &config).expect("it has just been created");
+        machine as Box<dyn Machine>
+    }))
+}

@@ -1,0 +1,90 @@
+//! The form of writes in which a forecast and what happens are compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use lockstep_engine::action::Action;
+use lockstep_engine::object::metadata;
+use lockstep_sim::ApiServer;
+use lockstep_sim::dry_run::{Snapshot, Write};
+use serde_json::{Value, json};
+
+/// The beginning of the key of an owner reference in managed fields.
+const OWNER: &str = r#"k:{"uid":""#;
+
+/// What happens to each object: the writes to it except those of its status, in order, and its state in the end.
+pub(crate) type Effects = BTreeMap<String, (Vec<Value>, Value)>;
+
+/// Returns what happens to each object.
+pub(crate) fn effects(snapshot: &Snapshot, writes: &[Write], server: &ApiServer) -> Effects {
+    let known = known(snapshot);
+    let mut effects = Effects::new();
+    for write in writes {
+        for change in &write.changes {
+            let is_status = matches!(&write.action, Some(Action::Patch { subresource: Some(_), .. }));
+            let mut state = server.object(&change.object).map_or(Value::Null, |object| Value::clone(object));
+            normalise(&mut state, &known);
+            let entry = effects.entry(change.object.to_string()).or_insert((Vec::new(), state));
+            if !is_status {
+                entry.0.push(compared(write, &known));
+            }
+        }
+    }
+    effects
+}
+
+/// Returns all writes in order.
+pub(crate) fn ordered(snapshot: &Snapshot, writes: &[Write]) -> Vec<Value> {
+    let known = known(snapshot);
+    writes.iter().map(|write| compared(write, &known)).collect()
+}
+
+/// Returns the uids and resource versions of the objects in a snapshot.
+fn known(snapshot: &Snapshot) -> BTreeSet<String> {
+    let fields = |object| ["uid", "resourceVersion"].map(|field| metadata(object, field).to_owned());
+    snapshot.objects().flat_map(|(_, object)| fields(object)).collect()
+}
+
+/// Returns a request and its effects, without what two clusters never have in common: the uids and resource versions of new
+/// objects, and the time.
+fn compared(write: &Write, known: &BTreeSet<String>) -> Value {
+    let changes = write.changes.iter().map(|change| {
+        json!({ "object": change.object.to_string(), "old": change.old.is_some(), "new": change.new.is_some() })
+    });
+    let mut value = json!({
+        "by": format!("{:?}", write.by),
+        "action": write.action,
+        "changes": changes.collect::<Vec<_>>(),
+        "failure": write.failure,
+    });
+    normalise(&mut value, known);
+    value
+}
+
+fn normalise(value: &mut Value, known: &BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            // The managed fields of owner references have the uids of the owners as keys.
+            let is_new = |field: &String| {
+                field.strip_prefix(OWNER).is_some_and(|uid| !known.contains(uid.trim_end_matches("\"}")))
+            };
+            if let Some(field) = fields.keys().find(|field| is_new(field)).cloned() {
+                let below = fields.remove(&field).unwrap_or_default();
+                fields.insert("(new owner)".to_owned(), below);
+            }
+            for (field, value) in fields {
+                match (field.as_str(), &*value) {
+                    ("uid" | "resourceVersion" | "resource_version", Value::String(text))
+                        if !known.contains(text) =>
+                    {
+                        *value = json!("(new)");
+                    }
+                    _ => normalise(value, known),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| normalise(item, known)),
+        Value::String(text) if text.parse::<Timestamp>().is_ok() => *value = json!("(time)"),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
