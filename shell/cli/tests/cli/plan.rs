@@ -11,6 +11,7 @@ use super::served::Served;
 use super::{fails, folder, misused, run, succeeds};
 
 const CLASS: &str = include_str!("../../../../deploy/examples/namespaceclass/web.yaml");
+const PAGE: &str = include_str!("../../../../docs/plan.md");
 const SECRET: &str = "
   - apiVersion: v1
     kind: Secret
@@ -99,10 +100,20 @@ fn a_plan_shows_every_write_and_makes_none() {
     ] {
         assert!(shown.contains(text), "{text:?} is not in:\n{shown}");
     }
-    assert!(!shown.contains("pending") && !shown.contains("vault"), "{shown}");
+    assert!(!shown.contains("Already pending") && !shown.contains("vault"), "{shown}");
     for secret in ["a-long-and-secret-token", "YS1sb25nLWFuZC1zZWNyZXQtdG9rZW4="] {
         assert!(!shown.contains(secret), "{shown}");
     }
+
+    let documented = PAGE.split("```console\n").nth(2).unwrap().split("```").next().unwrap();
+    let debug = CLASS.replace("LOG_LEVEL: info", "LOG_LEVEL: debug");
+    let shown = succeeds(&plan(folder.path(), &debug, &[]));
+    // The first line has the address.
+    assert_eq!(
+        shown.lines().skip(1).collect::<Vec<_>>(),
+        documented.lines().skip(1).collect::<Vec<_>>(),
+        "{shown}"
+    );
 
     let unchanged = succeeds(&plan(folder.path(), CLASS, &["--exit-code"]));
     assert!(unchanged.contains("Then: nothing changes"), "{unchanged}");

@@ -29,7 +29,7 @@ pub(super) struct Report<'a> {
 impl Report<'_> {
     /// Returns whether the planned changes, or what follows from them, change anything.
     pub(super) fn would_change(&self) -> bool {
-        self.forecast.writes.iter().any(|write| !write.changes.is_empty())
+        self.forecast.writes.iter().any(|write| visible(write).next().is_some())
     }
 
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
@@ -81,7 +81,7 @@ impl Report<'_> {
             let action = write.action.as_ref().map_or("", Action::name);
             return writeln!(out, "{number:>4}  refused {action}  {object}  ({by}): {why}");
         }
-        for change in &write.changes {
+        for change in visible(write) {
             let verb = verb(write, change);
             writeln!(out, "{number:>4}  {verb:<13}  {}  ({by})", change.object)?;
             if self.with_diff && verb != "delete" {
@@ -97,11 +97,7 @@ impl Report<'_> {
     /// Returns the compared form of an object; empty for none.
     fn text(&self, object: Option<&Value>) -> String {
         let Some(object) = object else { return String::new() };
-        let mut object = self.redaction.hidden(object.clone());
-        if let Some(metadata) = object["metadata"].as_object_mut() {
-            metadata.retain(|field, _| !["managedFields", "resourceVersion"].contains(&field.as_str()));
-        }
-        yaml::write(&object).unwrap_or_default()
+        yaml::write(&self.redaction.hidden(compared(object))).unwrap_or_default()
     }
 
     /// Prints what the changed objects wait for.
@@ -145,11 +141,29 @@ fn object(write: &Planned) -> Option<&ObjectRef> {
     write.changes.first().map(|change| &change.object).or_else(|| write.action.as_ref()?.target())
 }
 
+/// Returns an object without the fields that every write changes.
+fn compared(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.retain(|field, _| !["managedFields", "resourceVersion"].contains(&field.as_str()));
+    }
+    object
+}
+
+/// Returns the changes of a write, except those of field owners only.
+fn visible(write: &Planned) -> impl Iterator<Item = &Change> {
+    let differs = |change: &&Change| match (&change.old, &change.new) {
+        (Some(old), Some(new)) => compared(old) != compared(new),
+        _ => true,
+    };
+    write.changes.iter().filter(differs)
+}
+
 /// Returns whether a write is worth a line: it changes an object, or the API server refuses it for good. Controllers repeat
 /// other failed writes.
 fn is_shown(write: &Planned) -> bool {
     let refused = |class: Class| matches!(class, Class::Invalid | Class::Forbidden);
-    !write.changes.is_empty() || write.failure.as_ref().is_some_and(|failure| refused(failure.class))
+    visible(write).next().is_some() || write.failure.as_ref().is_some_and(|failure| refused(failure.class))
 }
 
 fn verb(write: &Planned, change: &Change) -> &'static str {
@@ -165,7 +179,7 @@ fn verb(write: &Planned, change: &Change) -> &'static str {
 
 fn totals(writes: &[&Planned]) -> String {
     let verbs: Vec<_> =
-        writes.iter().flat_map(|write| write.changes.iter().map(|change| verb(write, change))).collect();
+        writes.iter().flat_map(|write| visible(write).map(|change| verb(write, change))).collect();
     let number = |verb: &str| verbs.iter().filter(|other| **other == verb).count() as u64;
     let created = count(number("create"), "object");
     format!(
