@@ -135,6 +135,6 @@ fn nothing_but_a_recording_is_put_aside_for_a_new_one() {
     let machine = controllers::machine("namespaceclass", &settings).unwrap();
     let options = Options { path: path.clone(), max_bytes: 1 << 20 };
     let error = record::start(machine, serde_json::Value::Null, options).err().unwrap().to_string();
-    assert!(error.contains("run.jsonl") && error.contains("no recording"), "{error}");
+    assert!(error.contains("run.jsonl") && error.contains("not a recording"), "{error}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
 }
