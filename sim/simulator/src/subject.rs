@@ -90,11 +90,6 @@ pub trait SystemUnderTest: Sync {
         Duration::from_hours(1)
     }
 
-    /// Returns the small world in which every run is explored, if the controller has one.
-    fn small_world(&self) -> Option<SmallWorld> {
-        None
-    }
-
     /// Returns whether the controller writes nothing in the desired state.
     fn becomes_idle(&self) -> bool {
         true

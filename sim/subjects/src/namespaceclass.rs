@@ -11,7 +11,7 @@ use lockstep_namespaceclass::controller::BACKOFF;
 use lockstep_sim::cluster::Change;
 use lockstep_sim::history::History;
 use lockstep_sim::invariant::Invariant;
-use lockstep_sim::subject::{Client, Operation, SmallWorld, SystemUnderTest, World};
+use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
 use serde_json::{Value, json};
 
 mod acts;
@@ -83,10 +83,6 @@ impl SystemUnderTest for NamespaceClass {
                 }
             }
         }
-    }
-
-    fn small_world(&self) -> Option<SmallWorld> {
-        Some(small::TWO_NAMESPACES)
     }
 
     fn differences(&self, world: &World<'_>) -> Vec<String> {

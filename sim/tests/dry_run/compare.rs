@@ -84,7 +84,32 @@ fn normalise(value: &mut Value, known: &BTreeSet<String>) {
             }
         }
         Value::Array(items) => items.iter_mut().for_each(|item| normalise(item, known)),
-        Value::String(text) if text.parse::<Timestamp>().is_ok() => *value = json!("(time)"),
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) => *text = without_times_and_uids(text, known),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+/// Returns a text with the times and the uids of new objects replaced. They are words, or parts of messages and names.
+fn without_times_and_uids(text: &str, known: &BTreeSet<String>) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | ':' | '.');
+    let mut replaced = String::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        replaced.push_str(match word {
+            _ if word.parse::<Timestamp>().is_ok() => "(time)",
+            _ if is_uid(word) && !known.contains(word) => "(new)",
+            _ => word,
+        });
+        let next = after.chars().next();
+        replaced.extend(next);
+        rest = &after[next.map_or(0, char::len_utf8)..];
+    }
+    replaced
+}
+
+fn is_uid(word: &str) -> bool {
+    let lengths = word.split('-').map(str::len);
+    lengths.eq([8, 4, 4, 4, 12]) && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
 }

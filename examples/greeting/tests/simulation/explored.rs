@@ -13,9 +13,10 @@ use lockstep_sim::{
 use serde_json::json;
 
 use super::Greetings;
+use super::planted::DELETES_BY_NAME;
 
 /// Two Greetings, each created, changed and deleted.
-pub(crate) const TWO_GREETINGS: SmallWorld = SmallWorld {
+const TWO_GREETINGS: SmallWorld = SmallWorld {
     machine,
     prepare: |client| Greetings.prepare(client),
     users: &[
@@ -41,7 +42,7 @@ const ONE_GREETING: SmallWorld = SmallWorld {
 };
 
 /// A Greeting that is created and deleted, and another client that replaces its ConfigMap.
-pub(crate) const REPLACED: SmallWorld = SmallWorld {
+const REPLACED: SmallWorld = SmallWorld {
     users: &[
         User { part: Some("team-a"), operations: &[CREATE_A, DELETE_A] },
         User { part: Some("team-a"), operations: &[REPLACE_A] },
@@ -133,4 +134,16 @@ fn each_exploration_visits_the_same_states() {
         (states, transitions, depth, finals.len())
     };
     assert_eq!(counts(), counts());
+}
+
+#[test]
+fn a_deletion_by_name_is_found() {
+    let exploration = Exploration { faults: 0, reduced: true };
+    let explored =
+        exploration.run(&Greetings, &REPLACED, Some(&DELETES_BY_NAME), &|_| ControlFlow::Continue(()));
+    let failure = explored.failure.expect("the bug is found");
+    let violation = failure.run.violation.as_ref().expect("a violation");
+    assert_eq!(violation.invariant, "nothing_foreign_is_touched");
+    let text = Timeline::of(&failure.plan, &failure.run).text();
+    assert!(text.contains("replace the ConfigMap"), "{text}");
 }

@@ -1,7 +1,6 @@
 //! The greeter under faults: what other clients do, what the greeter may change, and what the cluster must look like in the end.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use greeting::{FINALIZER, Greeter, LABEL, LOBBY, Operator, child, config_map, greeting, is_ours};
 use lockstep_engine::backoff::Backoff;
@@ -13,9 +12,7 @@ use lockstep_engine::{finalizer, yaml};
 use lockstep_sim::cluster::Change;
 use lockstep_sim::history::{History, Version};
 use lockstep_sim::invariant::{Invariant, Moment};
-use lockstep_sim::{
-    ApiServer, Client, Operation, Search, Simulation, SmallWorld, Summary, SystemUnderTest, World,
-};
+use lockstep_sim::{ApiServer, Client, Operation, Search, Simulation, Summary, SystemUnderTest, World};
 use serde_json::{Value, json};
 
 mod explored;
@@ -66,10 +63,6 @@ impl SystemUnderTest for Greetings {
 
     fn backoffs(&self) -> &'static [Backoff] {
         &[Greeter::BACKOFF]
-    }
-
-    fn small_world(&self) -> Option<SmallWorld> {
-        Some(explored::TWO_GREETINGS)
     }
 
     fn differences(&self, world: &World<'_>) -> Vec<String> {

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", env = "LOCKSTEP_LEASE_NAME")]
     lease_name: Option<String>,
 
-    /// The account whose permissions are checked, such as system:serviceaccount:lockstep-system:lockstep-bridge
+    /// Check the permissions of this account, such as system:serviceaccount:lockstep-system:lockstep-bridge
     /// [default: that of the kubeconfig or of the pod]
     #[arg(long = "as", value_name = "USER")]
     account: Option<String>,

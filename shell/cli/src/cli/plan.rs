@@ -114,7 +114,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Returns the controllers whose kinds the cluster serves. It must serve those of controllers that are named.
+/// Returns the controllers for which the cluster serves all kinds. It must serve those of controllers that are named.
 async fn installed(
     client: &kube::Client,
     executor: &Executor,

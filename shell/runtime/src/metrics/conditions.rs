@@ -135,6 +135,8 @@ impl Collector for Conditions {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use prometheus::{Encoder as _, TextEncoder};
     use serde_json::json;
 
@@ -165,8 +167,8 @@ mod tests {
             rest.split('"').next().unwrap().to_owned()
         };
         let series = text.lines().filter(|line| line.starts_with("lockstep_condition{"));
-        let series =
-            series.map(|line| format!("{} {}", value(line, ",name"), value(line, "status"))).collect();
+        let series = series.map(|line| format!("{} {}", value(line, ",name"), value(line, "status")));
+        let series = series.collect::<BTreeSet<String>>().into_iter().collect();
         let omitted = text.lines().find_map(|line| line.strip_prefix("lockstep_conditions_omitted "));
         (series, omitted.unwrap().to_owned())
     }

@@ -1,6 +1,7 @@
 //! The work queues and workers of machines, as they are at the last measurement.
 
 use std::collections::BTreeMap;
+use std::ops::Add;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lockstep_engine::machine::Workload;
@@ -98,7 +99,7 @@ impl Collector for Queues {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         for ((controller, name), began) in &*running {
             let elapsed = || began.iter().map(|began| began.elapsed().as_secs_f64());
-            self.unfinished.with_label_values(&[*controller, name]).set(elapsed().sum());
+            self.unfinished.with_label_values(&[*controller, name]).set(elapsed().fold(0.0, Add::add));
             self.longest.with_label_values(&[*controller, name]).set(elapsed().fold(0.0, f64::max));
         }
         self.parts().into_iter().flat_map(Collector::collect).collect()

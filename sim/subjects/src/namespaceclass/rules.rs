@@ -56,7 +56,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "a_paused_class_changes_nothing",
-        sentence: "No resource is applied or removed in a namespace whose class the process knows to be paused.",
+        sentence: "No resource is applied or removed in a namespace if the process knows that its class is paused.",
         holds: rollout::a_paused_class_changes_nothing,
     },
     Invariant {

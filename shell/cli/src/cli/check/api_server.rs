@@ -14,7 +14,7 @@ const VERSION: &str = "version";
 
 /// The oldest minor version of Kubernetes 1 on which the chart installs (`kubeVersion` of the chart).
 const OLDEST: u32 = 27;
-/// The oldest for the CRD of DPUServices, whose validation rules compare quantities.
+/// The oldest for the CRD of DPUServices: its validation rules compare quantities.
 const OLDEST_FOR_DPUSERVICES: u32 = 29;
 
 pub(super) async fn check(cluster: &Cluster, sets: &[CrdSet]) -> Finding {

@@ -66,7 +66,7 @@ pub(super) async fn check(
         };
         let of_lease = LEASE_VERBS.split(' ').map(|verb| permission(verb, name));
         let needed = of_lease.chain([permission("create", "")]).collect();
-        let remedy = "upgrade the chart, whose roles grant this";
+        let remedy = "upgrade the chart: its roles grant this";
         findings.push(account.check(&format!("Lease {}/{name}", place.namespace), needed, remedy).await);
     }
     findings

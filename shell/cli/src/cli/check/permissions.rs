@@ -23,7 +23,7 @@ const CHECK: &str = "permissions";
 /// The number of concurrent reviews.
 const CONCURRENT: usize = 8;
 
-/// The account whose permissions are checked.
+/// The account that is checked.
 pub(super) struct Account {
     client: Client,
     name: String,
@@ -153,7 +153,7 @@ pub(super) async fn check(
         }
         None => SENTINEL.into_iter().flat_map(|grant| each(grant, namespace)).collect(),
     };
-    let remedy = format!("upgrade the chart, whose roles grant this (value {who}.rbac.create)");
+    let remedy = format!("upgrade the chart: its roles grant this (value {who}.rbac.create)");
     let mut findings = vec![account.check(who, needed, &remedy).await];
     if who == lockstep_crds::namespaceclass::CONTROLLER {
         findings.extend(classes(cluster, account).await);

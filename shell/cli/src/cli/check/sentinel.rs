@@ -73,7 +73,7 @@ async fn one(cluster: &Cluster, account: &Account, object: &Value) -> Vec<Findin
             namespace: namespace.to_owned(),
             verb: "get".to_owned(),
         };
-        let remedy = "name the Secret in the chart's value sentinels, whose Role grants it";
+        let remedy = "name the Secret in the chart's value sentinels: the Role of the chart then grants it";
         findings.push(account.check(&subject, [read].into(), remedy).await);
     }
     let broker = match address(cluster, namespace, &config.target).await {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::row::Row;
 
-/// Objects of one kind whose conditions have the same reason and message.
+/// Objects of one kind with the same reason and message of a condition.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Cause {
     pub(super) count: usize,

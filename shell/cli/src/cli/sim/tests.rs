@@ -131,9 +131,13 @@ fn failures_are_reported_if_the_folder_is_not_writable() {
     let (_, failures) = found(false, &taken);
     assert!(failures[0].files.is_empty());
     let text = failures[0].to_string();
-    for part in
-        [failures[0].invariant, "the plan, shrunk", "run it again: lockstep sim", "but: cannot make", "taken"]
-    {
+    for part in [
+        failures[0].invariant,
+        "the plan, shrunk",
+        "run it again: lockstep sim",
+        "but: cannot create",
+        "taken",
+    ] {
         assert!(text.contains(part), "{part:?} is not in {text}");
     }
 }
