@@ -9,11 +9,12 @@
 //! Source: not in the specification, which changes all namespaces at once (decision 89).
 
 use lockstep_engine::cache::Cached as _;
-use lockstep_engine::conditions::{Finding, Status};
+use lockstep_engine::conditions::Finding;
 
 use super::controller::{Controller, Key};
 use super::model::{Binding, BindingIndex, Class, Resolved};
-use super::names::{ROLLED_OUT, reason};
+use super::names::ROLLED_OUT;
+use super::names::reason::{self, Reason};
 use super::store::Store;
 
 /// The number of unready namespaces that a message names.
@@ -42,31 +43,44 @@ impl Store {
         Some(limit.saturating_sub(self.unavailable(class)))
     }
 
-    /// Returns how far the change of a class has come; `None` if it does not limit how many namespaces change at a time.
+    /// Returns how far the change of a class has come, as the reason of its condition `RolledOut`.
+    fn progress(&self, name: &str, class: &Class) -> Reason {
+        // A namespace that has not had the class before is not part of the rollout.
+        let held = self.bindings.count_by(&BindingIndex::Held(name.to_owned()));
+        let applied = self.bindings.count_by(&BindingIndex::Applied(class.uid.clone(), class.generation));
+        if applied == held {
+            reason::ALL_NAMESPACES_CHANGED
+        } else if self.is_halted(name) {
+            reason::HALTED
+        } else {
+            reason::ROLLING_OUT
+        }
+    }
+
+    /// Returns the condition `RolledOut` of a class; `None` if it does not limit how many namespaces change at a time.
     pub(super) fn rollout(&self, name: &str, class: &Class) -> Option<Finding> {
         let limit = class.max_unavailable()?;
         let generation = class.generation;
-        // A namespace that has not had the class before is not part of the rollout.
-        let held = self.bindings.count_by(&BindingIndex::Held(name.to_owned()));
-        let applied = self.bindings.count_by(&BindingIndex::Applied(class.uid.clone(), generation));
-        let (status, reason, message) = if applied == held {
-            let message = format!("every namespace has been brought to generation {generation}");
-            (Status::True, reason::ALL_NAMESPACES_CHANGED, message)
-        } else if self.is_halted(name) {
-            let unready = self.bindings.keys_by(&BindingIndex::Unavailable(name.to_owned()));
-            let named: Vec<&str> = unready.take(NAMED).map(String::as_str).collect();
-            let message = format!(
-                "no further namespace is brought to generation {generation}, because as many are not ready as \
-                 spec.rollout.maxUnavailable permits ({limit}), such as {}; correct the class, or what their bindings report",
-                named.join(", ")
-            );
-            (Status::False, reason::HALTED, message)
-        } else {
-            let message =
-                format!("namespaces are being brought to generation {generation}, at most {limit} at a time");
-            (Status::False, reason::ROLLING_OUT, message)
+        let reason = self.progress(name, class);
+        let message = match reason {
+            reason::ALL_NAMESPACES_CHANGED => {
+                let message = format!("every namespace has been brought to generation {generation}");
+                return Some(Finding::valid(ROLLED_OUT, reason, message));
+            }
+            reason::HALTED => {
+                let unready = self.bindings.keys_by(&BindingIndex::Unavailable(name.to_owned()));
+                let named: Vec<&str> = unready.take(NAMED).map(String::as_str).collect();
+                format!(
+                    "no further namespace is brought to generation {generation}, because as many are not ready as \
+                     spec.rollout.maxUnavailable permits ({limit}), such as {}; correct the class, or what their bindings report",
+                    named.join(", ")
+                )
+            }
+            _ => {
+                format!("namespaces are being brought to generation {generation}, at most {limit} at a time")
+            }
         };
-        Some(Finding { condition: ROLLED_OUT, status, reason, message })
+        Some(Finding::broken(ROLLED_OUT, reason, message))
     }
 
     fn is_halted(&self, class: &str) -> bool {
@@ -88,7 +102,7 @@ impl Controller {
         is_free
     }
 
-    /// Begins a pass over a namespace: whether it waits or holds a place is decided anew.
+    /// Begins a pass over a namespace: it neither waits nor holds a place until that is decided again.
     pub(super) fn leave_rollouts(&mut self, namespace: &str) {
         self.store.admitted.remove(namespace);
         self.store.waiting.retain(|_, waiting| {
@@ -101,7 +115,11 @@ impl Controller {
     pub(super) fn end_pass(&mut self, namespace: &str) {
         let admitted_to = self.store.admitted.remove(namespace);
         let class = self.store.bindings.get(&namespace.to_owned()).map(|binding| binding.class.clone());
-        for class in admitted_to.into_iter().chain(class) {
+        // The binding may name another class by now.
+        if let Some(left) = admitted_to.filter(|left| class.as_ref() != Some(left)) {
+            self.continue_rollout(&left);
+        }
+        if let Some(class) = class {
             self.continue_rollout(&class);
         }
     }
@@ -117,12 +135,11 @@ impl Controller {
     /// Enqueues as many waiting namespaces as may change now, and the class if its condition has to change.
     fn continue_rollout(&mut self, name: &str) {
         let Some(class) = self.store.classes.get(&name.to_owned()) else { return };
-        let Some(finding) = self.store.rollout(name, class) else { return };
-        let free = self.store.free_places(name).unwrap_or(usize::MAX);
+        let Some(free) = self.store.free_places(name).filter(|_| !class.is_paused()) else { return };
         let waiting = self.store.waiting.get(name).into_iter().flatten().take(free);
         self.outbox.woken.extend(waiting.map(|namespace| Key::Binding(namespace.clone())));
         let reported = class.status.conditions.iter().find(|condition| condition.type_ == ROLLED_OUT);
-        if reported.is_none_or(|reported| reported.reason != finding.reason) {
+        if reported.is_none_or(|reported| reported.reason != self.store.progress(name, class)) {
             self.outbox.woken.push(Key::Class(name.to_owned()));
         }
     }
