@@ -17,7 +17,6 @@ use lockstep_cli::controllers;
 use lockstep_crds::CrdSet;
 use lockstep_engine::machine::Machine;
 use lockstep_engine::operator::Config;
-use lockstep_runtime::connect;
 use lockstep_runtime::execute::Executor;
 use lockstep_runtime::failure::masked;
 use lockstep_sim::dry_run::{Forecast, Incomplete, Make, Snapshot, dry_run};
@@ -27,7 +26,7 @@ use self::reader::Reader;
 use self::redaction::Redaction;
 use self::report::Report;
 use super::choice::Choice;
-use super::cluster;
+use super::cluster::{self, ClusterArgs};
 use super::misuse::Misuse;
 use super::process;
 
@@ -71,13 +70,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "NAMESPACE", env = "LOCKSTEP_NAMESPACE")]
     namespace: Option<String>,
 
-    /// The kubeconfig to use
-    #[arg(long, value_name = "FILE", env = "LOCKSTEP_KUBECONFIG")]
-    kubeconfig: Option<PathBuf>,
-
-    /// The context of the kubeconfig to use
-    #[arg(long, value_name = "NAME", env = "LOCKSTEP_CONTEXT")]
-    context: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -93,7 +87,7 @@ It needs the permissions of the controllers to get and list, and to get CRDs.";
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let sets = controllers::select_running(&args.choice.controllers).map_err(Misuse::of)?;
     let objects = input::read(&args.filename)?;
-    let config = connect::configuration(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let config = args.cluster.config().await?;
     let url = masked(&config.cluster_url.to_string());
     let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let client = cluster::client(config)?;

@@ -21,6 +21,7 @@ use lockstep_runtime::{connect, record};
 use tracing::info;
 
 use super::choice::Choice;
+use super::cluster::ClusterArgs;
 use super::misuse::Misuse;
 use super::serving::Serving;
 use super::signal::Signals;
@@ -101,13 +102,8 @@ pub(crate) struct Args {
     )]
     record_max_size: u64,
 
-    /// The kubeconfig to use
-    #[arg(long, value_name = "FILE", env = "LOCKSTEP_KUBECONFIG")]
-    kubeconfig: Option<PathBuf>,
-
-    /// The context of the kubeconfig to use
-    #[arg(long, value_name = "NAME", env = "LOCKSTEP_CONTEXT")]
-    context: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -132,7 +128,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     logging::start(&args.log_level, args.log_format)?;
     let mut signals = Signals::new()?;
     let preparing = async {
-        let config = connect::configuration(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+        let config = args.cluster.config().await?;
         let metrics = Metrics::new(prometheus::Registry::new())?;
         let client = connect(config.clone(), &sets, &metrics).await?;
         let account = connect::account(&client).await;
