@@ -10,7 +10,7 @@ use lockstep_engine::write;
 use serde_json::{Value, json};
 
 use crate::controller::{Controller, Seen};
-use crate::kinds::{app, app_of, belongs_to, creation, index, of, template, volume};
+use crate::kinds::{app, belongs_to, creation, index, key_of, of, template, volume};
 use crate::pass::{Pass, Stop};
 
 pub mod exhibits;
@@ -151,11 +151,7 @@ impl Controller for Expander {
     }
 
     fn keys(&self, seen: &Seen<'_>) -> Vec<Name> {
-        if *seen.kind == *app() {
-            vec![Name::of(seen.object)]
-        } else {
-            app_of(seen.object).into_iter().collect()
-        }
+        key_of(seen.kind, seen.object).into_iter().collect()
     }
 
     fn reconcile(&self, key: &Name, pass: &mut Pass<'_>) -> Result<Verdict, Stop> {

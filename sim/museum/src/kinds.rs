@@ -92,6 +92,11 @@ pub fn app_of(object: &Value) -> Option<Name> {
     Some(Name::new(metadata(object, "namespace"), label(object, APP)?))
 }
 
+/// Returns the key of an App or of an object of one: the App.
+pub fn key_of(kind: &Kind, object: &Value) -> Option<Name> {
+    if *kind == *app() { Some(Name::of(object)) } else { app_of(object) }
+}
+
 /// Returns whether an object belongs to this very App.
 pub fn belongs_to(object: &Value, app: &Value) -> bool {
     owner(object) == Some(uid(app))

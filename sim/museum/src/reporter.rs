@@ -9,7 +9,7 @@ use lockstep_engine::write;
 use serde_json::{Value, json};
 
 use crate::controller::{Controller, Seen};
-use crate::kinds::{app, app_of, belongs_to, creation, worker};
+use crate::kinds::{app, belongs_to, creation, key_of, worker};
 use crate::kubelet;
 use crate::pass::{Pass, Stop};
 
@@ -165,8 +165,7 @@ impl Controller for Reporter {
     }
 
     fn keys(&self, seen: &Seen<'_>) -> Vec<Name> {
-        let key = if *seen.kind == *app() { Some(Name::of(seen.object)) } else { app_of(seen.object) };
-        key.into_iter().collect()
+        key_of(seen.kind, seen.object).into_iter().collect()
     }
 
     fn ignores_watch(&self, lists: u32) -> bool {

@@ -8,7 +8,7 @@ use lockstep_engine::write;
 use serde_json::{Value, json};
 
 use crate::controller::{Controller, Seen};
-use crate::kinds::{app, app_of, belongs_to, creation, index, of, volume, worker};
+use crate::kinds::{app, app_of, belongs_to, creation, index, key_of, of, volume, worker};
 use crate::kubelet;
 use crate::pass::{Pass, Stop};
 
@@ -154,11 +154,7 @@ impl Controller for Scaler {
     }
 
     fn keys(&self, seen: &Seen<'_>) -> Vec<Name> {
-        if *seen.kind == *app() {
-            vec![Name::of(seen.object)]
-        } else {
-            app_of(seen.object).into_iter().collect()
-        }
+        key_of(seen.kind, seen.object).into_iter().collect()
     }
 
     fn reconcile(&self, key: &Name, pass: &mut Pass<'_>) -> Result<Verdict, Stop> {

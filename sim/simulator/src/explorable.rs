@@ -5,7 +5,7 @@ use std::fmt::{Debug, Write as _};
 use std::rc::Rc;
 use std::time::Duration;
 
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step, Workload};
+use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step, Workload, Wrapper};
 use lockstep_engine::time::Now;
 
 use crate::bugs::Bug;
@@ -60,34 +60,14 @@ impl Explorable for Planted {
     }
 }
 
-impl Machine for Planted {
-    fn name(&self) -> &'static str {
-        self.flawed.name()
+impl Wrapper for Planted {
+    fn inner(&self) -> &dyn Machine {
+        &*self.flawed
     }
 
     fn step(&mut self, event: Event, now: Now) -> Step {
         self.input.push((event.clone(), now));
         self.flawed.step(event, now)
-    }
-
-    fn deadline(&self) -> Option<Deadline> {
-        self.flawed.deadline()
-    }
-
-    fn workload(&self) -> Workload {
-        self.flawed.workload()
-    }
-
-    fn is_synced(&self) -> bool {
-        self.flawed.is_synced()
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        self.flawed.metrics()
-    }
-
-    fn patience(&self) -> Option<Duration> {
-        self.flawed.patience()
     }
 }
 
