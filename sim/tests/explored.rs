@@ -9,7 +9,7 @@ use lockstep_sim::subject::SmallWorld;
 use lockstep_sim::{Exploration, Timeline};
 use lockstep_subjects::bugs;
 use lockstep_subjects::namespaceclass::NamespaceClass;
-use lockstep_subjects::namespaceclass::small::ONE_NAMESPACE;
+use lockstep_subjects::namespaceclass::small::{ONE_NAMESPACE, TWO_NAMESPACES};
 
 mod allocator;
 
@@ -46,6 +46,11 @@ fn events_that_are_lost_while_busy_are_found() {
 #[test]
 fn a_resource_that_is_created_before_it_is_listed_is_found() {
     finds("no_status_ahead", &ONE_NAMESPACE, 0, "created_resources_are_listed_first");
+}
+
+#[test]
+fn a_bug_is_found_with_two_namespaces() {
+    finds("no_status_ahead", &TWO_NAMESPACES, 0, "created_resources_are_listed_first");
 }
 
 #[test]

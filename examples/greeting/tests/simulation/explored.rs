@@ -15,30 +15,21 @@ use serde_json::json;
 use super::Greetings;
 use super::planted::DELETES_BY_NAME;
 
-/// Two Greetings, each created, changed and deleted.
-const TWO_GREETINGS: SmallWorld = SmallWorld {
-    machine,
-    prepare: |client| Greetings.prepare(client),
-    users: &[
-        User { part: Some("team-a"), operations: &[CREATE_A, CHANGE_A, DELETE_A] },
-        User { part: Some("team-b"), operations: &[CREATE_B, CHANGE_B, DELETE_B] },
-    ],
-    part,
-};
-
 /// Two Greetings, each created.
 const BOTH_CREATED: SmallWorld = SmallWorld {
+    machine,
+    prepare: |client| Greetings.prepare(client),
     users: &[
         User { part: Some("team-a"), operations: &[CREATE_A] },
         User { part: Some("team-b"), operations: &[CREATE_B] },
     ],
-    ..TWO_GREETINGS
+    part,
 };
 
 /// One Greeting, created, changed and deleted.
 const ONE_GREETING: SmallWorld = SmallWorld {
     users: &[User { part: Some("team-a"), operations: &[CREATE_A, CHANGE_A, DELETE_A] }],
-    ..TWO_GREETINGS
+    ..BOTH_CREATED
 };
 
 /// A Greeting that is created and deleted, and another client that replaces its ConfigMap.
@@ -47,7 +38,7 @@ const REPLACED: SmallWorld = SmallWorld {
         User { part: Some("team-a"), operations: &[CREATE_A, DELETE_A] },
         User { part: Some("team-a"), operations: &[REPLACE_A] },
     ],
-    ..TWO_GREETINGS
+    ..BOTH_CREATED
 };
 
 const CREATE_A: Operation =
@@ -56,12 +47,8 @@ const CREATE_B: Operation =
     Operation::new("create team-b/hello", "user", 1, |client, _| create(client, "team-b"));
 const CHANGE_A: Operation =
     Operation::new("change team-a/hello", "user", 1, |client, _| change(client, "team-a"));
-const CHANGE_B: Operation =
-    Operation::new("change team-b/hello", "user", 1, |client, _| change(client, "team-b"));
 const DELETE_A: Operation =
     Operation::new("delete team-a/hello", "user", 1, |client, _| delete(client, "team-a"));
-const DELETE_B: Operation =
-    Operation::new("delete team-b/hello", "user", 1, |client, _| delete(client, "team-b"));
 const REPLACE_A: Operation =
     Operation::new("replace the ConfigMap", "other controller", 1, |client, _| replace(client, "team-a"));
 
