@@ -1,7 +1,7 @@
 //! `dpf.hcp.bridge.com/v1alpha1`: a hosted control plane for a cluster of DPUs.
 //!
-//! Source: "Custom Resource Definition: DPFHCPBridge". What differs from it, and why, stands in the decisions on the
-//! Bridge: the rules on the exposure stand on `spec`, `spec` is required, and the release image may be a digest.
+//! Source: "Custom Resource Definition: DPFHCPBridge". The decisions on the Bridge say what
+//! differs from it and why: the rules on the exposure are on `spec`, `spec` is required, and the release image may be a digest.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;
@@ -23,7 +23,7 @@ const IPV4_OR_EMPTY: &str = concat!(
     r"([0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])$|^$"
 );
 
-/// What the hosted cluster should be.
+/// The desired state of the hosted cluster.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "dpf.hcp.bridge.com",
@@ -56,13 +56,13 @@ const IPV4_OR_EMPTY: &str = concat!(
     },
 ]))]
 pub struct DPFHCPBridgeSpec {
-    /// The DPUCluster that the hosted cluster is the control plane of; it may stand in another namespace. It can't be changed.
+    /// The DPUCluster that gets the hosted control plane. It may be in another namespace. Immutable.
     #[serde(rename = "dpuClusterRef")]
     #[schemars(extend("x-kubernetes-validations" = [
         { "rule": "self == oldSelf", "message": "dpuClusterRef is immutable" },
     ]))]
     pub dpu_cluster_ref: ObjectReference,
-    /// The DNS domain under which the cluster's own stands, such as clusters.example.com. It can't be changed.
+    /// The parent of the cluster's DNS domain, such as clusters.example.com. Immutable.
     #[schemars(
         length(min = 4, max = 253),
         regex(pattern = r"^([a-z0-9]+(-[a-z0-9]+)*\.)+[a-z]{2,}$"),
@@ -71,32 +71,32 @@ pub struct DPFHCPBridgeSpec {
         ])
     )]
     pub base_domain: String,
-    /// The OpenShift release image, by tag or digest. To change it is to upgrade the hosted cluster.
+    /// The OpenShift release image, by tag or digest. A change upgrades the hosted cluster.
     #[schemars(length(min = 10, max = 512), regex(pattern = r"^[a-zA-Z0-9][a-zA-Z0-9._\-:/@]+$"))]
     pub ocp_release_image: String,
-    /// The Secret in the same namespace whose key ssh-publickey holds the public keys that may log in to nodes.
+    /// The Secret with the public SSH keys that may log in to nodes: its key ssh-publickey. In the same namespace.
     #[serde(rename = "sshKeySecretRef")]
     pub ssh_key_secret_ref: LocalObjectReference,
-    /// The Secret in the same namespace whose key .dockerconfigjson lets the cluster pull its images.
+    /// The Secret with the credentials for the cluster's images: its key .dockerconfigjson. In the same namespace.
     pub pull_secret_ref: LocalObjectReference,
-    /// The StorageClass of etcd's volumes. It can't be changed once the HostedCluster exists.
+    /// The StorageClass of etcd's volumes. Immutable once the HostedCluster exists.
     #[schemars(length(min = 1, max = 253))]
     pub etcd_storage_class: String,
-    /// How many replicas the control plane has: HighlyAvailable for three, SingleReplica for one. It can't be changed once
-    /// the HostedCluster exists.
+    /// The replicas of the control plane: HighlyAvailable for three, SingleReplica for one. Immutable once the HostedCluster
+    /// exists.
     #[schemars(schema_with = "availability_policy")]
     pub control_plane_availability_policy: String,
-    /// How many replicas infrastructure such as ingress has: HighlyAvailable or SingleReplica.
+    /// The replicas of infrastructure such as ingress: HighlyAvailable or SingleReplica.
     #[schemars(schema_with = "availability_policy")]
     pub infrastructure_availability_policy: String,
-    /// Whether the API server is reached through a load balancer (MetalLB) or through node ports. It can't be changed once
-    /// the HostedCluster exists.
+    /// If true, a load balancer (MetalLB) exposes the API server; if false, node ports do. Immutable once the HostedCluster
+    /// exists.
     pub expose_through_load_balancer: bool,
-    /// The IPv4 address of the load balancer, out of a MetalLB pool; empty where node ports are used.
+    /// The IPv4 address of the load balancer, from a MetalLB pool. Empty if node ports are used.
     #[serde(default, rename = "metalLBVirtualIP")]
     #[schemars(regex(pattern = IPV4_OR_EMPTY))]
     pub metal_lb_virtual_ip: String,
-    /// A word of your own to sort clusters by, such as dpf-production. It becomes a label.
+    /// A name of your choice for the type of the cluster, such as dpf-production. It becomes a label.
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub cluster_type: String,
 }
@@ -121,7 +121,7 @@ pub struct LocalObjectReference {
     pub name: String,
 }
 
-/// What became of the hosted cluster.
+/// The observed state of the hosted cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DPFHCPBridgeStatus {
@@ -129,7 +129,7 @@ pub struct DPFHCPBridgeStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "phase")]
     pub phase: Option<String>,
-    /// What was found out, one condition for each matter.
+    /// The latest observations of the state.
     #[serde(default)]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -142,16 +142,16 @@ pub struct DPFHCPBridgeStatus {
     /// The URL of the hosted cluster's API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_endpoint: Option<String>,
-    /// Where the hosted cluster's applications are reached, such as *.apps.prod.clusters.example.com.
+    /// The DNS name of the hosted cluster's applications, such as *.apps.prod.clusters.example.com.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress_endpoint: Option<String>,
     /// The Secret of HyperShift that holds the cluster's kubeconfig, in the same namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeconfig_secret_ref: Option<LocalObjectReference>,
-    /// The generation that this status speaks of.
+    /// The generation of the spec that this status describes.
     #[serde(default)]
     pub observed_generation: i64,
-    /// In words for people: what is waited for, or what has to be mended.
+    /// What the operator waits for, or what the user has to fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -17,7 +17,7 @@ pub const GROUP: &str = "namespaceclass.akuity.io";
 /// The API version.
 pub const VERSION: &str = "v1alpha1";
 
-/// Resources that every namespace of this class holds.
+/// The resources that every namespace of this class contains.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "namespaceclass.akuity.io",
@@ -28,8 +28,8 @@ pub const VERSION: &str = "v1alpha1";
     category = "lockstep",
     status = "NamespaceClassStatus",
     validation = Rule::new("size(self.metadata.name) <= 63")
-        .message("metadata.name must be at most 63 characters long: the label of a namespace has to hold it"),
-    doc = "NamespaceClass is a set of resources that every namespace labelled namespaceclass.akuity.io/name=<class> holds.",
+        .message("metadata.name must be at most 63 characters long: the value of a label has at most 63"),
+    doc = "NamespaceClass is a set of resources that every namespace labelled namespaceclass.akuity.io/name=<class> contains.",
     printcolumn = r#"{"name":"Resources","type":"integer","jsonPath":".status.resourceCount"}"#,
     printcolumn = r#"{"name":"Valid","type":"string","jsonPath":".status.conditions[?(@.type==\"Valid\")].status"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Valid\")].reason"}"#,
@@ -38,13 +38,13 @@ pub const VERSION: &str = "v1alpha1";
     crates(kube = "::kube_derive", kube_core = "::kube_core")
 )]
 pub struct NamespaceClassSpec {
-    /// Whole objects of namespaced kinds. Each needs apiVersion, kind and metadata.name; metadata.namespace stays empty,
+    /// Complete objects of namespaced kinds. Each needs apiVersion, kind and metadata.name. metadata.namespace must be empty,
     /// because every object is created in each namespace of the class.
     #[serde(default)]
     #[schemars(schema_with = "schema::embedded_resources")]
     pub resources: Vec<Value>,
-    /// Whether the namespaces of the class stay as they are: while it is true, the operator applies, repairs and removes nothing
-    /// in them. A namespace whose label is removed, or whose class is deleted, loses its resources all the same.
+    /// If true, the operator applies, repairs and removes nothing in the namespaces of the class. Removing the label of a
+    /// namespace, or deleting the class, still removes the resources.
     #[serde(default, skip_serializing_if = "is_false")]
     pub paused: bool,
     /// How a change of the class reaches its namespaces. If it is absent, all of them change at once.
@@ -61,20 +61,20 @@ fn is_false(value: &bool) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rollout {
-    /// How many namespaces of the class may be unready or in change at a time. While that many are, no ready namespace is
-    /// changed. A change that breaks namespaces therefore stops by itself after this many.
+    /// The number of namespaces of the class that may be unready or in change at the same time. At this number, no ready
+    /// namespace is changed. A change that breaks namespaces therefore stops after this number.
     #[schemars(range(min = 1))]
     pub max_unavailable: i32,
 }
 
-/// What the operator made of a class.
+/// The observed state of a class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceClassStatus {
-    /// The generation of the class that this status speaks of.
+    /// The generation of the class that this status describes.
     #[serde(default)]
     pub observed_generation: i64,
-    /// How many resources of the class can be applied.
+    /// The number of resources of the class that can be applied.
     #[serde(default)]
     pub resource_count: i64,
     /// `Valid`: whether every resource of the class can be applied. `Paused`: whether the class is paused. `RolledOut`: whether
@@ -114,27 +114,27 @@ pub struct NamespaceClassBindingSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceClassBindingStatus {
-    /// The generation of the binding that this status speaks of.
+    /// The generation of the binding that this status describes.
     #[serde(default)]
     pub observed_generation: i64,
     /// The class that is applied.
     #[serde(default)]
     pub observed_class_name: String,
-    /// The uid of that class, which tells a class from another that had its name before.
+    /// The UID of that class. It differs from that of an earlier class with the same name.
     #[serde(default)]
     pub observed_class_uid: String,
     /// The generation of the class that is applied.
     #[serde(default)]
     pub observed_class_generation: i64,
-    /// Every resource that was applied and is not yet known to be gone.
+    /// Every resource that was applied, until its deletion is confirmed.
     #[serde(default)]
     #[schemars(schema_with = "applied_resources")]
     pub applied_resources: Vec<AppliedResource>,
-    /// Every resource that was about to be created and is not known to exist: the API server has refused it, or has not answered.
+    /// Every resource that may be created and is not known to exist: the API server has refused it, or has not answered.
     #[serde(default)]
     #[schemars(schema_with = "applied_resources")]
     pub pending_resources: Vec<AppliedResource>,
-    /// `Ready`: whether the namespace holds all resources of its class, and no longer holds those of an earlier one.
+    /// `Ready`: whether the namespace contains all resources of its class, and none of an earlier one.
     #[serde(default)]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

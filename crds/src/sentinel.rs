@@ -1,4 +1,4 @@
-//! `hyperfleet.redhat.com/v1alpha1`: what one Sentinel watches, and where it publishes.
+//! `hyperfleet.redhat.com/v1alpha1`: the resources that one Sentinel polls, and where it publishes.
 //!
 //! Source: HyperFleet Sentinel, "SentinelConfig CRD". Beyond it: `hyperfleetAPI.dialect`, `hyperfleetAPI.headers`,
 //! `broker.urlSecretRef`, `broker.exchangeType`, other resource types, the rules and the status.
@@ -19,7 +19,7 @@ pub const GROUP: &str = "hyperfleet.redhat.com";
 /// The API version.
 pub const VERSION: &str = "v1alpha1";
 
-/// What one Sentinel watches, how patient it is, and where it publishes.
+/// The resources that one Sentinel polls, its backoffs, and its broker.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "hyperfleet.redhat.com",
@@ -42,18 +42,18 @@ pub const VERSION: &str = "v1alpha1";
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SentinelConfigSpec {
-    /// The HyperFleet resource type to watch: clusters, nodepools, or the plural of any other kind that the API serves.
+    /// The HyperFleet resource type to poll: clusters, nodepools, or the plural of any other kind that the API serves.
     #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z]([a-z0-9-]*[a-z0-9])?$"))]
     pub resource_type: String,
-    /// How long a resource that is not Ready is left alone after its last status report, such as 10s.
+    /// The minimum time between the last status report of a resource that is not Ready and an event for it, such as 10s.
     #[serde(default = "backoff_not_ready")]
     #[schemars(schema_with = "schema::duration")]
     pub backoff_not_ready: String,
-    /// How long a resource that is Ready is left alone after its last status report, such as 30m.
+    /// The minimum time between the last status report of a Ready resource and an event for it, such as 30m.
     #[serde(default = "backoff_ready")]
     #[schemars(schema_with = "schema::duration")]
     pub backoff_ready: String,
-    /// Which resources belong to this shard, by their labels; all, if it is empty.
+    /// Selects the resources of this shard by label. If it is empty, all resources belong to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard_selector: Option<ShardSelector>,
     /// The HyperFleet API.
@@ -61,7 +61,7 @@ pub struct SentinelConfigSpec {
     pub hyperfleet_api: HyperFleetApi,
     /// The message broker.
     pub broker: Broker,
-    /// How long after the end of one poll the next begins, such as 5s.
+    /// The delay between the end of a poll and the start of the next, such as 5s.
     #[serde(default = "poll_interval")]
     #[schemars(schema_with = "schema::duration")]
     pub poll_interval: String,
@@ -116,7 +116,7 @@ pub struct MatchExpression {
     pub values: Vec<String>,
 }
 
-/// Where and how the HyperFleet API is asked.
+/// The URL of the HyperFleet API, and how to query it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HyperFleetApi {
     /// The base URL, without /api/hyperfleet/v1.
@@ -125,23 +125,23 @@ pub struct HyperFleetApi {
         "message": "must be an http:// or https:// URL",
     }]))]
     pub url: String,
-    /// How long one answer may take, such as 10s.
+    /// The timeout of a request, such as 10s.
     #[serde(default = "timeout")]
     #[schemars(schema_with = "schema::duration")]
     pub timeout: String,
-    /// How the API is spoken to: labels (a labels parameter; status.phase and status.lastTransitionTime) or search (a search
+    /// The dialect of the API: labels (a labels parameter; status.phase and status.lastTransitionTime) or search (a search
     /// parameter; status.conditions), as released from 0.3 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "dialect")]
     pub dialect: Option<String>,
-    /// Further headers of each request, such as those by which an API distinguishes tenants. No place for credentials: everybody
-    /// who may read this object sees them. The token is in a file (`HYPERFLEET_API_TOKEN_FILE`).
+    /// Further headers of each request, such as those by which an API distinguishes tenants. Do not put credentials here, because
+    /// all readers of this object see them. The token is in a file (`HYPERFLEET_API_TOKEN_FILE`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "headers")]
     pub headers: BTreeMap<String, String>,
 }
 
-/// Where events are published.
+/// The broker for events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("x-kubernetes-validations" = [
     {
@@ -157,21 +157,21 @@ pub struct Broker {
     /// The type of the broker.
     #[schemars(extend("enum" = ["gcp-pubsub", "rabbitmq"]))]
     pub r#type: String,
-    /// The topic, or the exchange where exchange is not given.
+    /// The topic (for gcp-pubsub), or the exchange (for rabbitmq) if exchange is omitted.
     #[schemars(length(min = 1, max = 255))]
     pub topic: String,
     /// The project's id (required for gcp-pubsub).
     #[serde(default, rename = "projectID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255))]
     pub project_id: Option<String>,
-    /// The broker's URL (for rabbitmq), such as `amqp://rabbitmq:5672/`. Better keep credentials out of it: see urlSecretRef.
+    /// The broker's URL (for rabbitmq), such as `amqp://rabbitmq:5672/`. Put credentials into urlSecretRef instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub url: Option<String>,
     /// The key of a Secret in the same namespace that holds the broker's URL with its credentials (for rabbitmq).
     #[serde(default, rename = "urlSecretRef", skip_serializing_if = "Option::is_none")]
     pub url_secret_ref: Option<SecretKeyRef>,
-    /// The exchange (for rabbitmq); the topic, if it is not given.
+    /// The exchange (for rabbitmq). Defaults to topic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255))]
     pub exchange: Option<String>,
@@ -193,18 +193,18 @@ pub struct SecretKeyRef {
     pub key: String,
 }
 
-/// What the Sentinel made of its configuration.
+/// The observed state of the Sentinel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SentinelConfigStatus {
-    /// The generation that this status speaks of.
+    /// The generation of the spec that this status describes.
     #[serde(default)]
     pub observed_generation: i64,
-    /// `Ready`, and of what it is made: `ConfigValid`, `FleetReachable`, `BrokerConnected`, `Publishing`.
+    /// `Ready`, and the conditions that it summarises: `ConfigValid`, `FleetReachable`, `BrokerConnected`, `Publishing`.
     #[serde(default)]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// The last cycle that ended; brought up to date at most once a minute.
+    /// The last complete cycle. Updated at most once a minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_cycle: Option<LastCycle>,
 }
@@ -217,13 +217,13 @@ pub struct LastCycle {
     pub resources: u64,
     /// Events that the broker confirmed.
     pub published: u64,
-    /// Ready resources whose backoff had not expired.
+    /// Ready resources with a backoff that had not expired.
     pub skipped_ready: u64,
-    /// Other resources whose backoff had not expired.
+    /// Other resources with a backoff that had not expired.
     pub skipped_not_ready: u64,
-    /// Events that were given up after several attempts.
+    /// Events that were abandoned after several attempts.
     pub failed: u64,
-    /// Resources that could not be understood.
+    /// Resources that could not be parsed.
     pub malformed: u64,
 }
 

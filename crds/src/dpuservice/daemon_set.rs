@@ -1,4 +1,4 @@
-//! What a DPUService tells the DaemonSet of its chart, each field as Kubernetes has it.
+//! The settings of a DPUService for the DaemonSet of its chart, with the fields of Kubernetes.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use super::labels::{self, LabelSelector};
 use super::resources::Resources;
 
-/// What the chart's DaemonSet is told. What is left out is not passed on.
+/// Settings of the chart's DaemonSet. Omitted fields are not passed on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceDaemonSet {
-    /// The nodes that the DaemonSet runs on. It is passed on as it is: the chart makes of it what its pods need.
+    /// The nodes that the DaemonSet runs on. It is passed on unchanged; the chart translates it for its pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "LabelSelector")]
     pub node_selector: Option<LabelSelector>,
-    /// What each pod may use.
+    /// The resource requests and limits of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Resources")]
     pub resources: Option<Resources>,
@@ -45,7 +45,7 @@ pub struct ServiceDaemonSet {
     "fieldPath": ".rollingUpdate",
 }]))]
 pub struct UpdateStrategy {
-    /// RollingUpdate, which replaces them one after the other, or OnDelete, which waits until somebody deletes them.
+    /// RollingUpdate replaces pods one after the other. OnDelete replaces a pod when it is deleted.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("enum" = ["RollingUpdate", "OnDelete"]))]
     pub type_: Option<String>,

@@ -1,4 +1,4 @@
-//! What pods ask for and what they may use at most.
+//! Resource requests and limits of pods.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ const QUANTITY: &str = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|
 /// compares quantities can compare those.
 const COMPARED: &str = r"^[0-9]{1,12}(\.[0-9]{1,3})?(m|k|[MGTPE]|[KMGTPE]i)?$";
 
-/// What a pod asks for and what it may use at most, by the names of resources.
+/// Resource requests and limits of a pod, by the names of resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("x-kubernetes-validations" = [at_most_its_limit(), is_its_limit()]))]
 pub struct Resources {
-    /// What is kept free for each pod.
+    /// The resources that are reserved for each pod.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "quantities")]
     pub requests: BTreeMap<String, Quantity>,
-    /// What each pod may use at most.
+    /// The most that each pod may use.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "quantities")]
     pub limits: BTreeMap<String, Quantity>,

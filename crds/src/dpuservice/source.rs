@@ -32,7 +32,7 @@ pub struct Source {
     pub chart: String,
 }
 
-/// RFC 3986 without a user, whose password would be in every Application, and without a fragment.
+/// RFC 3986 without a fragment, and without a user: every Application would contain the password.
 fn repo_url(_: &mut SchemaGenerator) -> Schema {
     let label = "[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?";
     let host = format!(r"({label}(\.{label})*\.?|\[[0-9A-Fa-f:.]+\])(:[0-9]{{1,5}})?");

@@ -1,4 +1,4 @@
-//! What became of a DPUService, over all clusters and in each.
+//! The observed state of a DPUService, over all clusters and in each.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use serde_json::Value;
 
 use crate::schema;
 
-/// What became of the service. The maps have an entry for each cluster, whose key is the name of the `DPUCluster`, or
-/// `<namespace>/<name>` where several have that name. Each map is written as a whole, so that what the server keeps of who
-/// wrote what does not grow with the number of clusters.
+/// The observed state of the service. The maps have an entry for each cluster. The key is the name of the `DPUCluster`, or
+/// `<namespace>/<name>` if several have that name. Each map is written as a whole, so that `managedFields` does not grow
+/// with the number of clusters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DPUServiceStatus {
-    /// The generation that this status speaks of.
+    /// The generation of the spec that this status describes.
     #[serde(default)]
     pub observed_generation: i64,
-    /// What was found out, one condition for each matter.
+    /// The latest observations of the state.
     #[serde(default)]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// All clusters in a few words.
+    /// A summary of all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Rollout")]
     pub rollout: Option<Rollout>,
@@ -30,31 +30,31 @@ pub struct DPUServiceStatus {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::map_of_lists_of_free_objects")]
     pub resources: BTreeMap<String, Vec<Value>>,
-    /// Whether each cluster has what the chart says.
+    /// Whether the objects in each cluster match the chart.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub sync: BTreeMap<String, SyncStatus>,
-    /// Whether the service is well in each cluster.
+    /// The health of the service in each cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub health: BTreeMap<String, HealthStatus>,
-    /// What was deployed to each cluster, and when.
+    /// The deployments to each cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::map_of_lists_of_free_objects")]
     pub history: BTreeMap<String, Vec<Value>>,
-    /// What Argo CD complains of in each cluster.
+    /// The conditions that Argo CD reports for each cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub application_conditions: BTreeMap<String, Vec<ApplicationCondition>>,
-    /// When Argo CD last looked at each cluster.
+    /// The time when Argo CD last compared each cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::map_of_times")]
     pub reconciled_at: BTreeMap<String, String>,
-    /// What Argo CD does in each cluster, or did last.
+    /// The running or last operation of Argo CD in each cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::map_of_free_objects")]
     pub operation_state: BTreeMap<String, Value>,
-    /// What Argo CD takes the chart for: Helm.
+    /// The type of the source that Argo CD detected: Helm.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub source_type: BTreeMap<String, String>,
@@ -64,7 +64,7 @@ pub struct DPUServiceStatus {
     pub summary: BTreeMap<String, Value>,
 }
 
-/// All clusters in a few words.
+/// A summary of all clusters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
@@ -75,17 +75,18 @@ pub struct Rollout {
     /// The worst health: Healthy, Suspended, Progressing, Missing, Degraded or Unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub health: String,
-    /// How many clusters are synced and healthy, of how many `DPUClusters`, such as 3/4. Those whose reports may be stale do not count.
+    /// The number of clusters that are synced and healthy, of all `DPUClusters`, such as 3/4. Clusters with reports that may be
+    /// stale do not count.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub clusters: String,
-    /// Since when DPF has not called a cluster ready. What Argo CD says of it may be as old: while a cluster does not answer, Argo CD
-    /// repeats what it saw last.
+    /// The time since when DPF does not report a cluster as ready. Reports of Argo CD may be as old: while a cluster does not
+    /// answer, Argo CD repeats its last observation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::map_of_times")]
     pub stale_since: BTreeMap<String, String>,
 }
 
-/// Whether a cluster has what the chart says.
+/// Whether the objects in a cluster match the chart.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncStatus {
     /// Synced, `OutOfSync` or Unknown.
@@ -96,33 +97,33 @@ pub struct SyncStatus {
     pub revision: String,
 }
 
-/// Whether the service is well in a cluster.
+/// The health of the service in a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthStatus {
     /// Healthy, Suspended, Progressing, Missing, Degraded or Unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// Why.
+    /// The reason for the status.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Since when.
+    /// The time of the last change.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(schema_with = "schema::time")]
     pub last_transition_time: String,
 }
 
-/// Something that Argo CD complains of. That it is there is the complaint.
+/// A problem or warning that Argo CD reports. It exists while the problem does.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationCondition {
-    /// What it is about, such as `ComparisonError`.
+    /// The type, such as `ComparisonError`.
     #[serde(default, rename = "type")]
     pub type_: String,
-    /// What Argo CD says.
+    /// The message of Argo CD.
     #[serde(default)]
     pub message: String,
-    /// Since when.
+    /// The time of the last change.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(schema_with = "schema::time")]
     pub last_transition_time: String,
