@@ -1,5 +1,6 @@
 //! Builds the program and writes a release.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,18 +14,24 @@ use lockstep_release::{Metadata, Target, compile, write};
 struct Args {
     /// Directory to create
     directory: PathBuf,
-    /// Platform of the program
-    #[arg(long, value_enum, default_value_t = Target::Amd64)]
-    architecture: Target,
+    /// Platforms of the program, such as amd64,arm64
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Target::Amd64])]
+    architecture: Vec<Target>,
 }
 
 fn main() -> anyhow::Result<()> {
-    let Args { directory, architecture } = Args::parse();
+    let Args { directory, mut architecture } = Args::parse();
+    architecture.sort_unstable();
+    architecture.dedup();
     // Before the program is compiled, which takes minutes.
     ensure!(!directory.exists(), "{} exists; remove it or name a new directory", directory.display());
-    let metadata = Metadata::read(Path::new("."), architecture.triple())?;
-    let program = compile(&metadata, architecture)?;
-    let program = fs::read(&program).with_context(|| format!("reading {}", program.display()))?;
-    write(&directory, &metadata, architecture, &program)?;
+    let metadata = Metadata::read(Path::new("."), &architecture)?;
+    let mut programs = Vec::new();
+    for target in architecture {
+        let program = compile(&metadata, target)?;
+        let program = fs::read(&program).with_context(|| format!("reading {}", program.display()))?;
+        programs.push((target, program));
+    }
+    write(&directory, &metadata, &programs, BTreeMap::new())?;
     Ok(writeln!(std::io::stdout(), "wrote {}", directory.display())?)
 }
