@@ -3,6 +3,8 @@
 
 #[path = "chart/account.rs"]
 mod account;
+#[path = "chart/olm.rs"]
+mod olm;
 #[path = "chart/options.rs"]
 mod options;
 #[path = "chart/readme.rs"]

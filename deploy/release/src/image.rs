@@ -45,6 +45,13 @@ pub fn archive(programs: &[(Target, &[u8])], level: Compression) -> anyhow::Resu
     layout("lockstep", &images.collect::<Result<Vec<_>, _>>()?)
 }
 
+/// Returns an image as an archive that only contains files, for all platforms.
+pub(crate) fn files(name: &str, files: BTreeMap<String, Vec<u8>>, labels: &Value) -> anyhow::Result<Vec<u8>> {
+    let entries = files.into_iter().map(|(path, bytes)| (path, Entry::Data(Cow::Owned(bytes)))).collect();
+    let architecture = Target::Amd64.architecture();
+    layout(name, &[Image::new(&entries, architecture, json!({"Labels": labels}), Compression::best())?])
+}
+
 /// Returns the files of the image.
 fn root_file_system(program: &[u8]) -> BTreeMap<String, Entry<'_>> {
     let text = |text: &str| Entry::Data(Cow::Owned(text.as_bytes().to_vec()));

@@ -1,7 +1,7 @@
 //! Writes a release: the program, its image, the Helm chart, the CRDs, an SBOM, release notes and checksums.
 //!
 //! The files depend on the checkout, the toolchain and nothing else: they contain no time, no path of the machine and no
-//! name of a user. No container engine and no Helm is needed.
+//! name of a user. No container engine is needed, and Helm only for the OLM bundles.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +16,7 @@ mod compile;
 mod digest;
 pub mod image;
 mod notes;
+pub mod olm;
 mod sbom;
 mod target;
 
