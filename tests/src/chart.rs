@@ -112,6 +112,11 @@ pub fn is_crd(object: &Value) -> bool {
     object["kind"] == "CustomResourceDefinition"
 }
 
+/// Returns whether Helm creates the object only for `helm test`.
+fn is_test(object: &Value) -> bool {
+    object["metadata"]["annotations"]["helm.sh/hook"] == "test"
+}
+
 /// Installs a release into a namespace with its name: the CRDs first, as helm does, then the rest.
 pub async fn install(client: &Client, release: &str, objects: &[Value]) -> anyhow::Result<()> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -120,7 +125,7 @@ pub async fn install(client: &Client, release: &str, objects: &[Value]) -> anyho
     for crd in objects.iter().filter(|object| is_crd(object)) {
         install_crd(client, crd).await?;
     }
-    for object in objects.iter().filter(|object| !is_crd(object) && !is_foreign(object)) {
+    for object in objects.iter().filter(|object| !is_crd(object) && !is_foreign(object) && !is_test(object)) {
         apply(client, object).await?;
     }
     is_granted(client, objects).await
