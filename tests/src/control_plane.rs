@@ -127,11 +127,7 @@ impl ControlPlane {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, namespace);
         let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..Default::default() };
         let answer = accounts.create_token_request(name, &PostParams::default(), &request).await?;
-        answer
-            .status
-            .and_then(|status| status.token)
-            .map(String::from)
-            .context("a TokenRequest without token")
+        answer.status.and_then(|status| status.token).context("a TokenRequest without token")
     }
 }
 

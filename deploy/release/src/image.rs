@@ -40,16 +40,16 @@ const PEM_LINE: usize = 64;
 /// Never in practice: everything is in memory.
 pub fn archive(programs: &[(Target, &[u8])], level: Compression) -> anyhow::Result<Vec<u8>> {
     let images = programs.iter().map(|(target, program)| {
-        Image::new(&root_file_system(program), target.architecture(), container(), level)
+        Image::new(&root_file_system(program), target.architecture(), &container(), level)
     });
     layout("lockstep", &images.collect::<Result<Vec<_>, _>>()?)
 }
 
-/// Returns an image as an archive that only contains files, for all platforms.
+/// Returns an image of files alone as an archive. It names a platform, as images have to, but contains nothing to run.
 pub(crate) fn files(name: &str, files: BTreeMap<String, Vec<u8>>, labels: &Value) -> anyhow::Result<Vec<u8>> {
     let entries = files.into_iter().map(|(path, bytes)| (path, Entry::Data(Cow::Owned(bytes)))).collect();
     let architecture = Target::Amd64.architecture();
-    layout(name, &[Image::new(&entries, architecture, json!({"Labels": labels}), Compression::best())?])
+    layout(name, &[Image::new(&entries, architecture, &json!({"Labels": labels}), Compression::best())?])
 }
 
 /// Returns the files of the image.
@@ -108,7 +108,7 @@ impl Image {
     fn new(
         entries: &BTreeMap<String, Entry<'_>>,
         architecture: &str,
-        container: Value,
+        container: &Value,
         level: Compression,
     ) -> anyhow::Result<Self> {
         let layer = tar(entries)?;
@@ -151,7 +151,7 @@ fn layout(name: &str, images: &[Image]) -> anyhow::Result<Vec<u8>> {
     let mut root = if let [image] = images {
         image.descriptor()
     } else {
-        let index = Blob::json(INDEX, &index(images.iter().map(Image::descriptor).collect()));
+        let index = Blob::json(INDEX, &index(&images.iter().map(Image::descriptor).collect::<Vec<_>>()));
         add(&index);
         index.descriptor()
     };
@@ -160,7 +160,7 @@ fn layout(name: &str, images: &[Image]) -> anyhow::Result<Vec<u8>> {
         // The name that containerd gives the image when it imports the archive.
         "io.containerd.image.name": format!("docker.io/library/{name}:{VERSION}"),
     });
-    entries.insert("index.json".to_owned(), document(&index(vec![root])));
+    entries.insert("index.json".to_owned(), document(&index(&[root])));
     entries.insert("oci-layout".to_owned(), document(&json!({"imageLayoutVersion": "1.0.0"})));
     if let [image] = images {
         let docker = json!([{
@@ -173,7 +173,7 @@ fn layout(name: &str, images: &[Image]) -> anyhow::Result<Vec<u8>> {
     Ok(tar(&entries)?)
 }
 
-fn index(manifests: Vec<Value>) -> Value {
+fn index(manifests: &[Value]) -> Value {
     json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests})
 }
 
