@@ -112,6 +112,11 @@ pub fn is_crd(object: &Value) -> bool {
     object["kind"] == "CustomResourceDefinition"
 }
 
+/// Returns whether Helm creates the object only for `helm test`.
+fn is_test(object: &Value) -> bool {
+    object["metadata"]["annotations"]["helm.sh/hook"] == "test"
+}
+
 /// Installs a release into a namespace with its name: the CRDs first, as helm does, then the rest.
 pub async fn install(client: &Client, release: &str, objects: &[Value]) -> anyhow::Result<()> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -120,7 +125,7 @@ pub async fn install(client: &Client, release: &str, objects: &[Value]) -> anyho
     for crd in objects.iter().filter(|object| is_crd(object)) {
         install_crd(client, crd).await?;
     }
-    for object in objects.iter().filter(|object| !is_crd(object) && !is_foreign(object)) {
+    for object in objects.iter().filter(|object| !is_crd(object) && !is_foreign(object) && !is_test(object)) {
         apply(client, object).await?;
     }
     is_granted(client, objects).await
@@ -176,13 +181,20 @@ pub async fn install_crd(client: &Client, crd: &Value) -> anyhow::Result<()> {
 /// loopback.
 pub async fn start(plane: &ControlPlane, deployment: &Value) -> anyhow::Result<Program> {
     let pod = &deployment["spec"]["template"]["spec"];
-    let container = &pod["containers"][0];
     let namespace = deployment["metadata"]["namespace"].as_str().context("no namespace")?;
     let account = pod["serviceAccountName"].as_str().context("no service account")?;
     let mut command = Command::new(program()?);
-    if let Some(name) = container["command"][0].as_str() {
+    if let Some(name) = pod["containers"][0]["command"][0].as_str() {
         command.arg0(name);
     }
+    configure(&mut command, deployment)?;
+    Program::start(command, &kubeconfig(plane, namespace, account).await?).await
+}
+
+/// Adds the arguments and the environment of a rendered Deployment, with free ports of loopback.
+pub fn configure(command: &mut Command, deployment: &Value) -> anyhow::Result<()> {
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let namespace = deployment["metadata"]["namespace"].as_str().context("no namespace")?;
     let flags = container["args"].as_array().context("no args")?;
     let flags = flags.iter().map(|flag| flag.as_str().unwrap_or_default());
     command.args(flags.map(|flag| match flag.split_once("-address=") {
@@ -197,7 +209,7 @@ pub async fn start(plane: &ControlPlane, deployment: &Value) -> anyhow::Result<P
         };
         command.env(variable["name"].as_str().context("a variable without name")?, value.unwrap_or_default());
     }
-    Program::start(command, &kubeconfig(plane, namespace, account).await?).await
+    Ok(())
 }
 
 /// Returns a kubeconfig of a `ServiceAccount`.

@@ -117,13 +117,17 @@ impl ControlPlane {
 
     /// Returns the client configuration of an existing `ServiceAccount`, with a token as its pods would get.
     pub async fn service_account_config(&self, namespace: &str, name: &str) -> anyhow::Result<Config> {
+        let mut config = self.config().await?;
+        config.auth_info.token = Some(self.token(namespace, name).await?.into());
+        Ok(config)
+    }
+
+    /// Returns a token of an existing `ServiceAccount`, as its pods would get.
+    pub async fn token(&self, namespace: &str, name: &str) -> anyhow::Result<String> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, namespace);
         let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..Default::default() };
         let answer = accounts.create_token_request(name, &PostParams::default(), &request).await?;
-        let mut config = self.config().await?;
-        let token = answer.status.and_then(|status| status.token).context("a TokenRequest without token")?;
-        config.auth_info.token = Some(token.into());
-        Ok(config)
+        answer.status.and_then(|status| status.token).context("a TokenRequest without token")
     }
 }
 

@@ -1,7 +1,7 @@
 //! Shared code of the tests across crates: a real Kubernetes control plane, the comparison of the API server model with it,
 //! admission tests, permissions and requests of accounts, test backends, users of a cluster, the systems around the Bridge and
-//! the DPUService controller, the Helm chart, the program, Sentinels, a message broker with its queues, a collector of spans, a
-//! container registry, a real Argo CD, a browser, the cost of processes, and fuzz targets.
+//! the DPUService controller, the Helm chart, the program, its image, Sentinels, a message broker with its queues, a collector of
+//! spans, a container registry, a real Argo CD, a browser, the cost of processes, and fuzz targets.
 
 pub mod access;
 pub mod admission;
@@ -16,6 +16,7 @@ pub mod cost;
 pub mod dpuservice;
 pub mod fuzz;
 pub mod ground;
+pub mod image;
 pub mod network;
 pub mod program;
 pub mod pubsub;

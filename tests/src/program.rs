@@ -28,8 +28,18 @@ impl Program {
         let directory = tempfile::tempdir()?;
         let file = directory.path().join("kubeconfig");
         std::fs::write(&file, kubeconfig)?;
+        command.env("KUBECONFIG", &file);
+        Self::spawn(command, directory).await
+    }
+
+    /// Starts the command, which must log JSON and finds the API server as pods do. Waits until it serves metrics and probes.
+    pub async fn start_as_pod(command: Command) -> anyhow::Result<Self> {
+        Self::spawn(command, tempfile::tempdir()?).await
+    }
+
+    async fn spawn(mut command: Command, directory: tempfile::TempDir) -> anyhow::Result<Self> {
         let log = File::create(directory.path().join("log"))?;
-        let process = command.env("KUBECONFIG", &file).stderr(log).spawn()?;
+        let process = command.stderr(log).spawn()?;
         let mut program = Self { process, metrics: String::new(), probes: String::new(), directory };
         program.metrics = program.address("serving metrics").await?;
         program.probes = program.address("serving probes").await?;

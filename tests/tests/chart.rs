@@ -3,6 +3,10 @@
 
 #[path = "chart/account.rs"]
 mod account;
+#[path = "chart/applied.rs"]
+mod applied;
+#[path = "chart/olm.rs"]
+mod olm;
 #[path = "chart/options.rs"]
 mod options;
 #[path = "chart/readme.rs"]
@@ -120,9 +124,6 @@ fn pods_meet_the_restricted_standard_and_carry_the_version_of_the_workspace() ->
         pod["securityContext"],
         json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}})
     );
-    let dockerfile = std::fs::read_to_string(workspace().join("deploy/Dockerfile"))?;
-    let users: Vec<&str> = dockerfile.lines().filter_map(|line| line.strip_prefix("USER ")).collect();
-    assert_eq!(users, ["65532:65532"], "the image names no user by number that is not root");
     assert_eq!(container["securityContext"]["allowPrivilegeEscalation"], false);
     assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
     assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
@@ -269,10 +270,6 @@ fn values_that_mean_nothing_are_refused_by_name() -> anyhow::Result<()> {
         ("namespaceclass: {resync: soon}", "/namespaceclass/resync"),
         ("namespaceclass: {resync: 0h0s}", "/namespaceclass/resync"),
         ("namespaceclass: {concurrency: 0}", "/namespaceclass/concurrency"),
-        ("namespaceclass: {podLabels: {app.kubernetes.io/component: x}}", "/namespaceclass/podLabels"),
-        ("sentinel: {podLabels: {app: x}}", "/sentinel/podLabels"),
-        ("sentinels: {a: {resourceType: clusters, podLabels: {app: x}}}", "/sentinels/a/podLabels"),
-        ("commonLabels: {app: x}", "/commonLabels"),
         ("log: {level: debgu}", "/log/level"),
         ("log: {level: 'info,lockstep=debug,debgu'}", "/log/level"),
         ("namespaceclass: {rbac: {rules: [configmaps]}}", "/namespaceclass/rbac/rules"),
@@ -311,6 +308,25 @@ fn values_that_mean_nothing_are_refused_by_name() -> anyhow::Result<()> {
         let refusal = render("chart-refused", values).err().with_context(|| format!("{values} was taken"))?;
         let message = refusal.to_string();
         assert!(message.contains("schema") && message.contains(names), "{values}: {message}");
+    }
+    Ok(())
+}
+
+/// The labels that select pods are immutable, and two releases must not select the pods of each other.
+#[test]
+fn labels_that_select_pods_are_refused_with_the_allowed_ones() -> anyhow::Result<()> {
+    for (values, value, label) in [
+        (
+            "namespaceclass: {podLabels: {app.kubernetes.io/component: x}}",
+            "namespaceclass.podLabels",
+            "app.kubernetes.io/component",
+        ),
+        ("sentinels: {a: {resourceType: clusters, podLabels: {app: x}}}", "podLabels of Sentinel a", "app"),
+        ("commonLabels: {app: x}", "commonLabels", "app"),
+    ] {
+        let refusal = render("chart-labels", values).err().with_context(|| format!("{values} was taken"))?;
+        let expected = format!("{value}: the chart selects pods by the label \"{label}\"");
+        ensure!(refusal.to_string().contains(&expected), "{refusal}");
     }
     Ok(())
 }

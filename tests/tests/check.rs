@@ -5,11 +5,11 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use lockstep_cli::permissions::{CLASS_RESOURCE_VERBS, NAMESPACECLASS};
 use lockstep_dpuservice::names::ARGO_NAMESPACE;
 use lockstep_tests::access::{grants, words};
-use lockstep_tests::chart::{apply, install, named, render};
+use lockstep_tests::chart::{apply, install, kubeconfig, named, only, render, start};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::ground::eventually;
 use lockstep_tests::program::program;
@@ -66,6 +66,81 @@ async fn a_check_accepts_the_chart_and_names_a_missing_permission() -> anyhow::R
         Ok(())
     })
     .await
+}
+
+/// Runs the container of a rendered pod with the account of the pod. Returns the exit code and the output.
+async fn run_pod(plane: &ControlPlane, pod: &Value) -> anyhow::Result<(Option<i32>, String)> {
+    let (spec, directory) = (&pod["spec"], tempfile::tempdir()?);
+    let account = spec["serviceAccountName"].as_str().context("no account")?;
+    let file = directory.path().join("kubeconfig");
+    std::fs::write(&file, kubeconfig(plane, RELEASE, account).await?)?;
+    let arguments = spec["containers"][0]["args"].as_array().context("no arguments")?;
+    let output = Command::new(program()?)
+        .args(arguments.iter().filter_map(Value::as_str))
+        .env("KUBECONFIG", file)
+        .output()?;
+    let text = [output.stdout, output.stderr].concat();
+    Ok((output.status.code(), String::from_utf8(text)?))
+}
+
+#[tokio::test]
+async fn helm_test_succeeds_once_the_operator_leads_and_fails_without_a_permission() -> anyhow::Result<()> {
+    let plane = ControlPlane::start()?;
+    let client = plane.client().await?;
+    let objects = render(RELEASE, "{}")?;
+    install(&client, RELEASE, &objects).await?;
+    let pod = only(&objects, "Pod")?;
+    assert_eq!(pod["metadata"]["annotations"]["helm.sh/hook"], "test");
+
+    let (code, text) = run_pod(&plane, pod).await?;
+    ensure!(
+        code == Some(2) && text.contains("Lease check/check-lockstep-namespaceclass: does not exist"),
+        "{text}"
+    );
+
+    let program = start(&plane, only(&objects, "Deployment")?).await?;
+    eventually("the operator leads", async || {
+        let (code, text) = run_pod(&plane, pod).await?;
+        ensure!(code == Some(0), "{code:?}: {text}");
+        Ok(())
+    })
+    .await
+    .with_context(|| program.log())?;
+
+    let roles: Api<ClusterRole> = Api::all(client);
+    roles.delete("check-lockstep-namespaceclass", &DeleteParams::default()).await?;
+    eventually("the missing permissions are named", async || {
+        let (code, text) = run_pod(&plane, pod).await?;
+        ensure!(code == Some(2) && text.contains("may not"), "{code:?}: {text}");
+        Ok(())
+    })
+    .await
+}
+
+/// Nothing that a user could not fix fails the test: neither a forbidden read of the account nor an optional system.
+#[tokio::test]
+async fn helm_test_of_the_other_controllers_fails_only_for_missing_systems() -> anyhow::Result<()> {
+    let plane = ControlPlane::start()?;
+    let client = plane.client().await?;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ARGO_NAMESPACE}});
+    apply(&client, &namespace).await?;
+    let objects = render(RELEASE, ALL)?;
+    install(&client, RELEASE, &objects).await?;
+    for controller in ["bridge", "dpuservice"] {
+        let deployment = named(&objects, "Deployment", &format!("check-lockstep-{controller}"))?;
+        let program = start(&plane, deployment).await?;
+        let pod = named(&objects, "Pod", &format!("check-lockstep-{controller}-check"))?;
+        eventually("it leads", async || {
+            let (code, text) = run_pod(&plane, pod).await?;
+            let failed: Vec<&str> = text.lines().filter(|line| line.starts_with("FAIL")).collect();
+            let of_systems = failed.iter().filter(|line| line.starts_with("FAIL  system")).count();
+            ensure!(code == Some(2) && of_systems > 0 && of_systems == failed.len(), "{text}");
+            Ok(())
+        })
+        .await
+        .with_context(|| program.log())?;
+    }
+    Ok(())
 }
 
 #[test]

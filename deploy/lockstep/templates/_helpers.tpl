@@ -52,8 +52,19 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- with .Values.commonLabels }}
-{{ toYaml . }}
+{{ include "lockstep.otherLabels" (dict "labels" . "value" "commonLabels") }}
 {{- end }}
+{{- end -}}
+
+{{/* Labels besides those by which pods are selected. It takes (dict "labels" <labels> "value" <name of the value>). */}}
+{{- define "lockstep.otherLabels" -}}
+{{- $selected := list "app" "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" -}}
+{{- range $name, $_ := .labels -}}
+{{- if has $name $selected -}}
+{{- fail (printf "%s: the chart selects pods by the label %q, so set another one; not allowed are: %s" $.value $name (join ", " $selected)) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml .labels -}}
 {{- end -}}
 
 {{/* global.imageRegistry replaces the registry of image.repository. As in Docker, the first component of a repository is a

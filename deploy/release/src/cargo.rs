@@ -6,7 +6,9 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-/// The packages of the workspace and their dependencies on one platform.
+use crate::target::Target;
+
+/// The packages of the workspace and their dependencies on the platforms of a release.
 #[derive(Debug, Deserialize)]
 pub struct Metadata {
     /// The root of the checkout.
@@ -58,9 +60,10 @@ impl Metadata {
     ///
     /// # Errors
     /// If cargo fails, for example because `Cargo.lock` is outdated.
-    pub fn read(directory: &Path, triple: &str) -> anyhow::Result<Self> {
+    pub fn read(directory: &Path, targets: &[Target]) -> anyhow::Result<Self> {
         let output = cargo()
-            .args(["metadata", "--format-version=1", "--locked", "--filter-platform", triple])
+            .args(["metadata", "--format-version=1", "--locked"])
+            .args(targets.iter().flat_map(|target| ["--filter-platform", target.triple()]))
             .current_dir(directory)
             .output()
             .context("starting cargo")?;

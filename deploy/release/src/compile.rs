@@ -15,7 +15,8 @@ const SEPARATOR: &str = "\u{1f}";
 /// Builds the program with the profile `release`, linked statically, without paths of this machine. Returns its path.
 ///
 /// # Errors
-/// If the C compiler or Rust's standard library for the target is missing, or if the program does not compile.
+/// If the C compiler, the headers of the C library or Rust's standard library for the target are missing, or if the program
+/// does not compile.
 pub fn compile(metadata: &Metadata, target: Target) -> anyhow::Result<PathBuf> {
     let (compiler, package) = target.compiler();
     let found = Command::new(compiler).arg("--version").output();
@@ -23,6 +24,12 @@ pub fn compile(metadata: &Metadata, target: Target) -> anyhow::Result<PathBuf> {
         found.is_ok_and(|output| output.status.success()),
         "no C compiler {compiler}; on Debian: apt-get install {package}"
     );
+    if let Some((headers, package)) = target.headers() {
+        ensure!(
+            Path::new(headers).is_dir(),
+            "no directory {headers}; on Debian: dpkg --add-architecture arm64, apt-get update, apt-get install {package}"
+        );
+    }
     let triple = target.triple();
     let mut command = cargo();
     command
@@ -59,9 +66,14 @@ fn environment(metadata: &Metadata, target: Target) -> anyhow::Result<Vec<(Strin
         let flags: Vec<String> = replaced.iter().map(|(from, to)| format!("{option}={from}={to}")).collect();
         flags.join(separator)
     };
+    let mut c_flags = flags("-ffile-prefix-map", " ");
+    if let Some((headers, _)) = target.headers() {
+        c_flags.push_str(" -isystem ");
+        c_flags.push_str(headers);
+    }
     let mut variables = vec![
         ("CARGO_ENCODED_RUSTFLAGS".to_owned(), flags("--remap-path-prefix", SEPARATOR)),
-        (format!("CFLAGS_{variable}"), flags("-ffile-prefix-map", " ")),
+        (format!("CFLAGS_{variable}"), c_flags),
         (format!("CC_{variable}"), compiler.clone()),
         // For `__DATE__` and `__TIME__` in C.
         ("SOURCE_DATE_EPOCH".to_owned(), "0".to_owned()),

@@ -26,43 +26,30 @@ pub const SENTINEL: &str = "sentinel";
 pub const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// The time in the documents: the start of Unix time, so that two builds give the same image.
 const CREATED: &str = "1970-01-01T00:00:00Z";
 /// The number of Base64 characters in a line of PEM (RFC 7468, section 2).
 const PEM_LINE: usize = 64;
 
-/// Returns the image of a program as an archive.
+/// Returns the image of a program as an archive. With programs for several platforms, the archive contains an image for each
+/// and an index of them, which a registry serves by one name. `docker load` does not read such an archive.
 ///
 /// # Errors
 /// Never in practice: everything is in memory.
-pub fn archive(program: &[u8], target: Target, level: Compression) -> anyhow::Result<Vec<u8>> {
-    let layer = tar(&root_file_system(program))?;
-    let diff_id = format!("sha256:{}", sha256(&layer));
-    let layer = Blob::new("application/vnd.oci.image.layer.v1.tar+gzip", gzip(&layer, level)?);
-    let config = Blob::json("application/vnd.oci.image.config.v1+json", &configuration(target, &diff_id));
-    let manifest = Blob::json(
-        "application/vnd.oci.image.manifest.v1+json",
-        &json!({
-            "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.manifest.v1+json",
-            "config": config.descriptor(),
-            "layers": [layer.descriptor()],
-        }),
-    );
-    let docker = json!([{
-        "Config": config.path(),
-        "RepoTags": [format!("lockstep:{VERSION}")],
-        "Layers": [layer.path()],
-    }]);
-    let mut entries = BTreeMap::from([
-        ("index.json".to_owned(), document(&index(target, &manifest))),
-        ("manifest.json".to_owned(), document(&docker)),
-        ("oci-layout".to_owned(), document(&json!({"imageLayoutVersion": "1.0.0"}))),
-    ]);
-    for blob in [&layer, &config, &manifest] {
-        entries.insert(blob.path(), Entry::Data(Cow::Borrowed(&blob.bytes)));
-    }
-    Ok(tar(&entries)?)
+pub fn archive(programs: &[(Target, &[u8])], level: Compression) -> anyhow::Result<Vec<u8>> {
+    let images = programs.iter().map(|(target, program)| {
+        Image::new(&root_file_system(program), target.architecture(), &container(), level)
+    });
+    layout("lockstep", &images.collect::<Result<Vec<_>, _>>()?)
+}
+
+/// Returns an image of files alone as an archive. It names a platform, as images have to, but contains nothing to run.
+pub(crate) fn files(name: &str, files: BTreeMap<String, Vec<u8>>, labels: &Value) -> anyhow::Result<Vec<u8>> {
+    let entries = files.into_iter().map(|(path, bytes)| (path, Entry::Data(Cow::Owned(bytes)))).collect();
+    let architecture = Target::Amd64.architecture();
+    layout(name, &[Image::new(&entries, architecture, &json!({"Labels": labels}), Compression::best())?])
 }
 
 /// Returns the files of the image.
@@ -94,40 +81,100 @@ fn certificates() -> String {
     pem
 }
 
-fn configuration(target: Target, diff_id: &str) -> Value {
+/// Returns how a container of the program starts.
+fn container() -> Value {
     json!({
-        "created": CREATED,
-        "architecture": target.architecture(),
-        "os": "linux",
-        "config": {
-            "User": USER,
-            "Entrypoint": [format!("/{PROGRAM}")],
-            "Cmd": ["run"],
-            "WorkingDir": "/",
-            "Labels": {
-                "org.opencontainers.image.title": "lockstep",
-                "org.opencontainers.image.version": VERSION,
-                "org.opencontainers.image.licenses": "Apache-2.0",
-            },
+        "User": USER,
+        "Entrypoint": [format!("/{PROGRAM}")],
+        "Cmd": ["run"],
+        "WorkingDir": "/",
+        "Labels": {
+            "org.opencontainers.image.title": "lockstep",
+            "org.opencontainers.image.version": VERSION,
+            "org.opencontainers.image.licenses": "Apache-2.0",
         },
-        "rootfs": {"type": "layers", "diff_ids": [diff_id]},
-        "history": [{"created": CREATED, "created_by": "lockstep-release"}],
     })
 }
 
-fn index(target: Target, manifest: &Blob) -> Value {
-    let mut descriptor = manifest.descriptor();
-    descriptor["platform"] = json!({"architecture": target.architecture(), "os": "linux"});
-    descriptor["annotations"] = json!({
+/// An image for one platform.
+struct Image {
+    layer: Blob,
+    config: Blob,
+    manifest: Blob,
+    platform: Value,
+}
+
+impl Image {
+    fn new(
+        entries: &BTreeMap<String, Entry<'_>>,
+        architecture: &str,
+        container: &Value,
+        level: Compression,
+    ) -> anyhow::Result<Self> {
+        let layer = tar(entries)?;
+        let configuration = json!({
+            "created": CREATED,
+            "architecture": architecture,
+            "os": "linux",
+            "config": container,
+            "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", sha256(&layer))]},
+            "history": [{"created": CREATED, "created_by": "lockstep-release"}],
+        });
+        let layer = Blob::new("application/vnd.oci.image.layer.v1.tar+gzip", gzip(&layer, level)?);
+        let config = Blob::json("application/vnd.oci.image.config.v1+json", &configuration);
+        let manifest = Blob::json(
+            MANIFEST,
+            &json!({
+                "schemaVersion": 2,
+                "mediaType": MANIFEST,
+                "config": config.descriptor(),
+                "layers": [layer.descriptor()],
+            }),
+        );
+        Ok(Self { layer, config, manifest, platform: json!({"architecture": architecture, "os": "linux"}) })
+    }
+
+    fn descriptor(&self) -> Value {
+        let mut descriptor = self.manifest.descriptor();
+        descriptor["platform"] = self.platform.clone();
+        descriptor
+    }
+}
+
+/// Returns the layout of an image with this name. Several images become one by an index of them.
+fn layout(name: &str, images: &[Image]) -> anyhow::Result<Vec<u8>> {
+    let mut entries = BTreeMap::new();
+    let mut add = |blob: &Blob| entries.insert(blob.path(), Entry::Data(Cow::Owned(blob.bytes.clone())));
+    for blob in images.iter().flat_map(|image| [&image.layer, &image.config, &image.manifest]) {
+        add(blob);
+    }
+    let mut root = if let [image] = images {
+        image.descriptor()
+    } else {
+        let index = Blob::json(INDEX, &index(&images.iter().map(Image::descriptor).collect::<Vec<_>>()));
+        add(&index);
+        index.descriptor()
+    };
+    root["annotations"] = json!({
         "org.opencontainers.image.ref.name": VERSION,
         // The name that containerd gives the image when it imports the archive.
-        "io.containerd.image.name": format!("docker.io/library/lockstep:{VERSION}"),
+        "io.containerd.image.name": format!("docker.io/library/{name}:{VERSION}"),
     });
-    json!({
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.index.v1+json",
-        "manifests": [descriptor],
-    })
+    entries.insert("index.json".to_owned(), document(&index(&[root])));
+    entries.insert("oci-layout".to_owned(), document(&json!({"imageLayoutVersion": "1.0.0"})));
+    if let [image] = images {
+        let docker = json!([{
+            "Config": image.config.path(),
+            "RepoTags": [format!("{name}:{VERSION}")],
+            "Layers": [image.layer.path()],
+        }]);
+        entries.insert("manifest.json".to_owned(), document(&docker));
+    }
+    Ok(tar(&entries)?)
+}
+
+fn index(manifests: &[Value]) -> Value {
+    json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests})
 }
 
 fn document(value: &Value) -> Entry<'static> {

@@ -17,13 +17,18 @@ use tempfile::TempDir;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lockstep");
 
-/// Writes a release and returns the directory that contains it.
-fn released(program: &[u8]) -> TempDir {
+/// Writes a release with the same program for each platform, and returns the directory that contains it.
+fn released_for(targets: &[Target], program: &[u8]) -> TempDir {
     let directory = tempfile::tempdir().expect("succeeds");
-    let metadata =
-        Metadata::read(Path::new(env!("CARGO_MANIFEST_DIR")), Target::Amd64.triple()).expect("succeeds");
-    write(&directory.path().join("release"), &metadata, Target::Amd64, program).expect("succeeds");
+    let metadata = Metadata::read(Path::new(env!("CARGO_MANIFEST_DIR")), targets).expect("succeeds");
+    let programs: Vec<_> = targets.iter().map(|target| (*target, program.to_vec())).collect();
+    write(&directory.path().join("release"), &metadata, &programs, BTreeMap::new()).expect("succeeds");
     directory
+}
+
+/// Writes a release for one platform, and returns the directory that contains it.
+fn released(program: &[u8]) -> TempDir {
+    released_for(&[Target::Amd64], program)
 }
 
 /// Returns a file of a release.
@@ -87,8 +92,9 @@ fn the_checksums_are_those_of_all_files() {
 #[test]
 fn a_release_does_not_replace_a_directory() {
     let directory = tempfile::tempdir().unwrap();
-    let metadata = Metadata::read(Path::new(env!("CARGO_MANIFEST_DIR")), Target::Amd64.triple()).unwrap();
-    let error = write(directory.path(), &metadata, Target::Amd64, b"program").unwrap_err();
+    let metadata = Metadata::read(Path::new(env!("CARGO_MANIFEST_DIR")), &[Target::Amd64]).unwrap();
+    let programs = [(Target::Amd64, b"program".to_vec())];
+    let error = write(directory.path(), &metadata, &programs, BTreeMap::new()).unwrap_err();
     assert!(error.to_string().starts_with("creating "), "{error:#}");
 }
 
@@ -112,12 +118,37 @@ fn the_packaged_chart_and_the_crds_are_those_of_the_checkout() {
 
 #[test]
 fn the_certificates_of_the_image_are_read_by_a_tls_library() {
-    let layout = unpacked(&image::archive(b"program", Target::Amd64, flate2::Compression::fast()).unwrap());
+    let programs = [(Target::Amd64, &b"program"[..])];
+    let layout = unpacked(&image::archive(&programs, flate2::Compression::fast()).unwrap());
     let manifest: Value = serde_json::from_slice(&layout["manifest.json"]).unwrap();
     let layer = unpacked(&unzipped(&layout[manifest[0]["Layers"][0].as_str().unwrap()]));
     let certificates = CertificateDer::pem_slice_iter(&layer[image::CERTIFICATES]);
     let certificates: Vec<_> = certificates.map(Result::unwrap).collect();
     assert_eq!(certificates, webpki_root_certs::TLS_SERVER_ROOT_CERTS);
+}
+
+/// A registry serves the image of each platform by one name.
+#[test]
+fn a_release_for_two_platforms_has_an_index_of_both_images() {
+    let directory = released_for(&[Target::Amd64, Target::Arm64], b"program");
+    let layout = unpacked(&file(&directory, "lockstep-image.tar"));
+    let document = |path: &str| -> Value { serde_json::from_slice(&layout[path]).unwrap() };
+    let blob = |descriptor: &Value| {
+        let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
+        document(&format!("blobs/sha256/{digest}"))
+    };
+    let index = blob(&document("index.json")["manifests"][0]);
+    let images = index["manifests"].as_array().unwrap();
+    let architectures: Vec<&Value> = images.iter().map(|image| &image["platform"]["architecture"]).collect();
+    assert_eq!(architectures, ["amd64", "arm64"]);
+    for (image, architecture) in images.iter().zip(architectures) {
+        assert_eq!(blob(&blob(image)["config"])["architecture"], *architecture);
+        // It is the image of the archive with one platform, byte for byte.
+        let name = format!("lockstep-image-linux-{}.tar", architecture.as_str().unwrap());
+        let alone = unpacked(&file(&directory, &name));
+        let alone: Value = serde_json::from_slice(&alone["index.json"]).unwrap();
+        assert_eq!(alone["manifests"][0]["digest"], image["digest"]);
+    }
 }
 
 #[test]

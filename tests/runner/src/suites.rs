@@ -100,6 +100,7 @@ const SUITES: &[Suite] = &[
     waits("lockstep-tests/clients", Quick::Nothing),
     waits("lockstep-tests/metallb", Quick::Nothing),
     waits("lockstep-tests/replay", Quick::Nothing),
+    waits("lockstep-tests/release", Quick::Nothing),
     waits("lockstep-tests/control_plane", Quick::Nothing),
     waits("lockstep-tests/sentinel_scale", Quick::Nothing),
     waits("lockstep-tests/sentinel_input", Quick::Nothing),

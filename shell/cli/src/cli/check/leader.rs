@@ -46,6 +46,11 @@ pub(super) async fn check(
         }
     };
     if leases.is_empty() {
+        if let Some(name) = place.name {
+            let remedy = "check the pods of the controller and their logs, and the namespace (--namespace)";
+            let subject = format!("Lease {}/{name}", place.namespace);
+            return vec![Finding::fail(CHECK, &subject, "does not exist: no controller has led", remedy)];
+        }
         let message = format!(
             "no Lease for {}, so no controller with leader election has run here",
             controllers.join(", ")
