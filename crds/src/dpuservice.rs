@@ -12,12 +12,14 @@ use serde_json::{Map, Value};
 mod daemon_set;
 mod labels;
 mod resources;
+mod rollout;
 mod source;
 mod status;
 
 pub use daemon_set::{RollingUpdate, ServiceDaemonSet, UpdateStrategy};
 pub use labels::{LabelSelector, LabelSelectorRequirement};
 pub use resources::{Quantity, Resources};
+pub use rollout::RolloutStrategy;
 pub use source::Source;
 pub use status::{ApplicationCondition, DPUServiceStatus, HealthStatus, Rollout, SyncStatus};
 
@@ -70,4 +72,12 @@ pub struct DPUServiceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ServiceDaemonSet")]
     pub service_daemon_set: Option<ServiceDaemonSet>,
+    /// If true, the controller creates, changes and repairs no Application of the service. Deleting the service or a DPUCluster
+    /// still removes its Applications.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// How a change of the service reaches its clusters. If it is absent, all of them change at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RolloutStrategy")]
+    pub rollout: Option<RolloutStrategy>,
 }

@@ -17,6 +17,8 @@ mod recovery;
 mod refusal;
 #[path = "dpuservice/replay.rs"]
 mod replay;
+#[path = "dpuservice/rollout.rs"]
+mod rollout;
 #[path = "dpuservice/scale.rs"]
 mod scale;
 #[path = "dpuservice/servers.rs"]

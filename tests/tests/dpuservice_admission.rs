@@ -61,6 +61,7 @@ on_both_grounds!(
     daemon_set::resources,
     daemon_set::requests_and_limits,
     strategy::update_strategies,
+    strategy::limits_of_a_rollout,
     daemon_set::several_mistakes_are_reported_at_once,
     update::everything_may_change,
     update::the_spec_cannot_be_dropped,

@@ -21,6 +21,7 @@
 //! | cached state, results of earlier passes, syncs that delay a change | [`store`] | |
 //! | the server of an Application; the owner of a server | [`destination`], [`server_claims`] | |
 //! | what is written: Applications and values, the AppProject, Secrets | [`desired`] | "Reconcile the ArgoCD `Applications`" |
+//! | which clusters are changed now | [`rollout`] | decision 97 |
 //! | conditions, Argo CD's reports for each cluster | [`status`] | "Status", "Reconcile the status of the DPUService" |
 //! | the keys, and which of them a change enqueues | `key`, `enqueue`, `answers` | "Failures" |
 //! | a cluster's Secret | [`reconcile::cluster`] | "Reconcile the secrets for each cluster" |
@@ -50,6 +51,7 @@ pub mod model;
 pub mod names;
 pub mod reconcile;
 mod recording;
+pub mod rollout;
 pub mod server_claims;
 pub mod source;
 mod state;

@@ -51,7 +51,12 @@ pub mod condition {
     pub const APPLICATIONS_RECONCILED: &str = "ApplicationsReconciled";
     /// Whether every Application is synced and healthy.
     pub const APPLICATIONS_READY: &str = "ApplicationsReady";
-    /// Whether all other conditions hold.
+    /// Whether the Applications stay as they are. It is absent unless the service is paused.
+    pub const PAUSED: &str = "Paused";
+    /// Whether every cluster has been brought to the generation of the service. It is absent unless the service limits how
+    /// many clusters change at a time.
+    pub const ROLLED_OUT: &str = "RolledOut";
+    /// Whether all other conditions hold, except these two.
     pub const READY: &str = "Ready";
 }
 
@@ -75,6 +80,14 @@ pub mod reason {
     pub const FAILURE: &str = "Failure";
     /// An object of that name belongs to another owner.
     pub const CONFLICT: &str = "Conflict";
+    /// The service is paused.
+    pub const PAUSED: &str = "Paused";
+    /// Every cluster has been brought to the generation of the service.
+    pub const ALL_CLUSTERS_CHANGED: &str = "AllClustersChanged";
+    /// Clusters are being brought to the generation of the service, a few at a time.
+    pub const ROLLING_OUT: &str = "RollingOut";
+    /// As many clusters are not ready as the service permits, so no further one is changed.
+    pub const HALTED: &str = "Halted";
     /// The spec does not match its CRD.
     pub const INVALID_SPEC: &str = "InvalidSpec";
 }

@@ -48,6 +48,7 @@ pub(crate) const TRAITS: Traits = Traits {
         include_str!("reconcile/survey.rs"),
         include_str!("reconcile/verdict.rs"),
         include_str!("recording.rs"),
+        include_str!("rollout.rs"),
         include_str!("server_claims.rs"),
         include_str!("source.rs"),
         include_str!("state.rs"),

@@ -22,6 +22,7 @@ use words::unwatched;
 use crate::model::application::App;
 use crate::model::service::Service;
 use crate::names::{condition, reason};
+use crate::rollout::{paused, rolled_out, withheld};
 use crate::source::Source;
 use crate::store::Store;
 
@@ -40,10 +41,12 @@ pub fn wanted(
         return (status, changed.into_iter().collect());
     }
     let apps = apps(store, key);
-    let seen = Seen { store, service, apps: &apps, failures };
+    let withheld = service.spec.as_ref().map(|spec| withheld(store, key, spec)).unwrap_or_default();
+    let seen = Seen { store, service, apps: &apps, failures, withheld };
     let findings = [seen.clusters(), seen.secrets(), seen.project(), seen.reconciled(), seen.ready()];
     let mut findings: Vec<Finding> = findings.into_iter().map(|finding| judged(store, finding)).collect();
     findings.push(blind(store).unwrap_or_else(|| summary(&findings)));
+    findings.extend(of_change(&mut status, store, key, service));
     let set = |finding| conditions::set(&mut status.conditions, finding, service.generation, now);
     let changed = findings.into_iter().filter_map(set).collect();
     // The last known reports are kept while newer ones can't be known.
@@ -51,6 +54,23 @@ pub fn wanted(
         clusters::roll_up(&mut status, store, &apps);
     }
     (status, changed)
+}
+
+/// Returns the conditions `Paused` and `RolledOut`, and removes those that do not apply. A rollout neither begins nor ends while
+/// the service is paused, or while a kind can't be watched.
+fn of_change(status: &mut DPUServiceStatus, store: &Store, key: &Name, service: &Service) -> Option<Finding> {
+    if let Some(paused) = paused(service) {
+        return Some(paused);
+    }
+    status.conditions.retain(|known| known.type_ != condition::PAUSED);
+    if store.unwatchable_kind().is_some() {
+        return None;
+    }
+    let rolled_out = rolled_out(store, key, service);
+    if rolled_out.is_none() {
+        status.conditions.retain(|known| known.type_ != condition::ROLLED_OUT);
+    }
+    rolled_out
 }
 
 /// The kinds that Argo CD's reports for each cluster depend on.

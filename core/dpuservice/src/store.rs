@@ -207,6 +207,11 @@ impl Store {
         true
     }
 
+    /// Returns whether a service is paused.
+    pub fn is_paused(&self, service: &Name) -> bool {
+        self.services.get(service).is_some_and(Service::is_paused)
+    }
+
     /// Returns the Applications of a service.
     pub fn of_service(&self, service: &Name) -> impl Iterator<Item = (&Name, &App)> + use<'_> {
         let names: Vec<&Name> = self.applications.keys_by(&Index::Service(service.clone())).collect();

@@ -4,6 +4,7 @@ use lockstep_sim::bugs::Bug;
 
 mod answers;
 mod bridge;
+mod change;
 mod clocks;
 mod common;
 mod dpuservice;
@@ -16,6 +17,7 @@ pub fn all() -> Vec<&'static Bug> {
     [
         answers::BUGS,
         bridge::BUGS,
+        change::BUGS,
         clocks::BUGS,
         dpuservice::BUGS,
         events::BUGS,

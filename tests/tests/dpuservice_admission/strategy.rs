@@ -1,4 +1,4 @@
-//! Tests update strategies.
+//! Tests update strategies, and the limits of a rollout.
 
 use super::{Court, Value, json};
 
@@ -56,5 +56,16 @@ pub(super) async fn update_strategies(court: Court) -> anyhow::Result<()> {
         "update_strategies",
         court.judge_each(STRATEGY, strategies().into_iter().map(Some)).await?
     );
+    Ok(())
+}
+
+pub(super) async fn limits_of_a_rollout(court: Court) -> anyhow::Result<()> {
+    let numbers =
+        [1_i64, 1000, i64::from(i32::MAX), i64::from(i32::MAX) + 1, 0, -1].map(|number| json!(number));
+    let texts = ["1%", "10%", "100%", "007%", "0%", "000%", "101%", "1.5%", "%", "1", "", "10 %"]
+        .map(|text| json!(text));
+    let cases =
+        numbers.into_iter().chain(texts).map(|limit| json!({ "maxUnavailable": limit })).chain([json!({})]);
+    insta::assert_snapshot!("limits_of_a_rollout", court.judge_each("rollout", cases.map(Some)).await?);
     Ok(())
 }

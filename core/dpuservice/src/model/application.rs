@@ -117,6 +117,16 @@ impl App {
         self.report.has_failed(self.unfinished())
     }
 
+    /// Returns whether it was applied as a whole: a new one is created without values first.
+    pub fn is_whole(&self) -> bool {
+        !self.applied.is_empty()
+    }
+
+    /// Returns whether this manifest was applied last.
+    pub fn was_applied(&self, manifest: &Value) -> bool {
+        manifest["metadata"]["annotations"][APPLIED] == *self.applied
+    }
+
     /// Returns whether it differs from its desired state.
     pub fn differs(&self, manifest: &Value) -> bool {
         let (wanted, mut spec) = (&manifest["metadata"], manifest["spec"].clone());
@@ -128,7 +138,7 @@ impl App {
         }
         let holds =
             |finalizer: &Value| self.finalizers.as_array().is_some_and(|held| held.contains(finalizer));
-        wanted["annotations"][APPLIED] != *self.applied
+        !self.was_applied(manifest)
             || !covers(&self.spec, &spec)
             || !covers(&self.labels, &wanted["labels"])
             || !wanted["finalizers"].as_array().into_iter().flatten().all(holds)

@@ -45,6 +45,11 @@ impl Service {
         }
     }
 
+    /// Returns whether its Applications stay as they are.
+    pub fn is_paused(&self) -> bool {
+        self.spec.as_ref().is_ok_and(|spec| spec.paused)
+    }
+
     /// Returns whether it differs at most in its status. The controller's own status write must not enqueue the service.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.uid, self.generation, self.deleting) == (&other.uid, other.generation, other.deleting)

@@ -28,7 +28,10 @@ impl Controller {
             // in progress is not reported.
             let is_summary = condition.type_ == condition::READY;
             let is_unknown = condition.status == Status::Unknown.as_str();
-            let is_reported = is_summary == is_unknown && condition.reason != reason::PENDING;
+            let is_progress = [reason::PENDING, reason::ROLLING_OUT].contains(&condition.reason.as_str());
+            // The condition Paused reports it.
+            let is_paused = condition.reason == reason::PAUSED && condition.type_ != condition::PAUSED;
+            let is_reported = is_summary == is_unknown && !is_progress && !is_paused;
             if is_reported {
                 self.record_event(key, condition, now);
             }
@@ -76,8 +79,8 @@ impl Controller {
 
 /// Returns whether a condition has its normal status.
 fn is_good(condition: &Condition) -> bool {
-    condition.status == Status::True.as_str() && condition.reason == reason::SUCCESS
+    condition.status == Status::True.as_str() && condition.reason != reason::VALUES_ROUNDED
 }
 
 /// Reasons for work in progress.
-const UNDER_WAY: [&str; 2] = [reason::PENDING, reason::DELETION_PENDING];
+const UNDER_WAY: [&str; 4] = [reason::PENDING, reason::DELETION_PENDING, reason::PAUSED, reason::ROLLING_OUT];

@@ -14,6 +14,7 @@ use crate::model::application::App;
 use crate::model::project;
 use crate::model::service::Service;
 use crate::names::{condition, reason};
+use crate::rollout::Withheld;
 use crate::store::Store;
 
 /// The input of the conditions.
@@ -23,6 +24,8 @@ pub(super) struct Seen<'a> {
     pub(super) apps: &'a BTreeMap<&'a Name, Option<&'a App>>,
     /// The failures of writes, by cluster.
     pub(super) failures: &'a BTreeMap<Name, Failure>,
+    /// The clusters with an Application that is not written now.
+    pub(super) withheld: Withheld<'a>,
 }
 
 impl Seen<'_> {
@@ -173,7 +176,8 @@ impl Seen<'_> {
             self.apps.len(),
             list(waiting.iter().cloned())
         );
-        finding(Status::False, reason::PENDING, message)
+        let reason = if self.service.is_paused() { reason::PAUSED } else { reason::PENDING };
+        finding(Status::False, reason, message)
     }
 
     /// Returns why the Application of a cluster is not in its desired state.
@@ -189,7 +193,10 @@ impl Seen<'_> {
             }
             (app, Some(_)) => match self.failures.get(cluster).filter(|failure| failure.passes()) {
                 Some(failure) => Some(format!("{title} (not written yet: {})", failure.message)),
-                None => app.is_none().then(|| format!("{title} (no Application yet)")),
+                None => match self.withheld.get(cluster) {
+                    Some(why) => Some(format!("{title} ({why})")),
+                    None => app.is_none().then(|| format!("{title} (no Application yet)")),
+                },
             },
         }
     }

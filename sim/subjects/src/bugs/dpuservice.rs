@@ -393,7 +393,8 @@ impl Flaw for LeavesApplications {
             let name = format!("{}/{}", metadata(object, "namespace"), metadata(object, "name"));
             target.kind.kind == "DPUService" && name == service && !is_deleting(object)
         });
-        stays.then_some(Ok(Success::Done))
+        // If it counted as gone, two reconciles would remove and find it without end.
+        stays.then(|| Ok(Success::Object(Arc::clone(application))))
     }
 }
 

@@ -121,20 +121,6 @@ pub(super) const BUGS: &[Bug] = &[
         garble: None,
     },
     Bug {
-        name: "works_on_while_paused",
-        sentence: "A paused class goes on being applied.",
-        controller: HOST,
-        plant: plant::<IgnoresPause>,
-        garble: None,
-    },
-    Bug {
-        name: "all_namespaces_at_once",
-        sentence: "All namespaces of a class change at once, whatever limit the class sets.",
-        controller: HOST,
-        plant: plant::<IgnoresLimit>,
-        garble: None,
-    },
-    Bug {
         name: "ready_whatever_happened",
         sentence: "The status is Ready even if an apply has failed.",
         controller: HOST,
@@ -142,39 +128,6 @@ pub(super) const BUGS: &[Bug] = &[
         garble: None,
     },
 ];
-
-/// Hides a field of the spec of classes.
-fn hide(mut event: Event, field: &str) -> Event {
-    let (Event::Applied { object, .. } | Event::Finished { outcome: Ok(Success::Object(object)), .. }) =
-        &mut event
-    else {
-        return event;
-    };
-    if object["kind"] == "NamespaceClass" && object["spec"].get(field).is_some() {
-        let mut changed = Value::clone(object);
-        changed["spec"].as_object_mut().map(|spec| spec.remove(field));
-        *object = Arc::new(changed);
-    }
-    event
-}
-
-#[derive(Default)]
-struct IgnoresPause;
-
-impl Flaw for IgnoresPause {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        Some(hide(event, "paused"))
-    }
-}
-
-#[derive(Default)]
-struct IgnoresLimit;
-
-impl Flaw for IgnoresLimit {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        Some(hide(event, "rollout"))
-    }
-}
 
 fn without_delete_options(action: &Action, mut request: http::Request<Vec<u8>>) -> http::Request<Vec<u8>> {
     if matches!(action, Action::Delete { .. }) {

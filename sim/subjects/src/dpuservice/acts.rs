@@ -26,6 +26,8 @@ pub(super) const ACTS: &[Operation] = &[
     Operation::new("choose a version", "user", 12, choose_version),
     Operation::new("change values", "user", 4, change_values),
     Operation::new("let a service go", "user", 1, let_service_go),
+    Operation::new("pause a service, or let it go on", "user", 3, pause_service),
+    Operation::new("limit how many clusters of a service change at a time", "user", 4, limit_service),
     Operation::new("create a cluster", "admin", 8, create_cluster),
     Operation::new("delete a cluster", "admin", 4, delete_cluster),
     Operation::new("hold a cluster that is deleted", "admin", 3, hold_cluster),
@@ -83,16 +85,24 @@ fn some_secret(client: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
     some(client, &names::secret(), random, is_argos)
 }
 
-/// After fault injection has ended, sets every service to a new version with a chart that starts.
+/// After fault injection has ended, sets every service to a new version with a chart that starts. No service stays paused. A
+/// service with a limit gets values that work on all clusters, because others halt its rollout.
 pub(super) fn settle(client: &mut dyn Client) {
     for service in SERVICES {
-        let patch = json!({ "spec": { "source": { "version": LAST_VERSION } } });
-        client.merge(&stage::name(service).object(&names::service()), &patch);
+        let target = stage::name(service).object(&names::service());
+        let mut spec = json!({ "source": { "version": LAST_VERSION }, "paused": null });
+        if client.server().object(&target).is_some_and(|service| service["spec"]["rollout"].is_object()) {
+            spec["values"] = json!({
+                release::DEGRADED: null, release::FAILING_HOOK: null, release::HANGING_HOOK: null,
+            });
+        }
+        client.merge(&target, &json!({ "spec": spec }));
     }
 }
 
 fn create_service(client: &mut dyn Client, random: &mut Random) {
-    let service = stage::service(&some_service(random), random.pick(&VERSIONS));
+    let mut service = stage::service(&some_service(random), random.pick(&VERSIONS));
+    service["spec"]["rollout"] = rollout(random);
     client.create(&names::service(), &service);
 }
 
@@ -102,6 +112,28 @@ fn delete_service(client: &mut dyn Client, random: &mut Random) {
 
 fn change(client: &mut dyn Client, random: &mut Random, spec: &Value) {
     client.merge(&some_service(random).object(&names::service()), &json!({ "spec": spec }));
+}
+
+/// Returns a limit of one cluster, of half of them, or none.
+fn rollout(random: &mut Random) -> Value {
+    match random.below(4) {
+        0 => json!({ "maxUnavailable": 1 }),
+        1 => json!({ "maxUnavailable": "50%" }),
+        _ => Value::Null,
+    }
+}
+
+fn pause_service(client: &mut dyn Client, random: &mut Random) {
+    let target = some_service(random).object(&names::service());
+    if let Some(service) = client.server().object(&target) {
+        let paused = service["spec"]["paused"] != true;
+        client.merge(&target, &json!({ "spec": { "paused": paused } }));
+    }
+}
+
+fn limit_service(client: &mut dyn Client, random: &mut Random) {
+    let rollout = rollout(random);
+    change(client, random, &json!({ "rollout": rollout }));
 }
 
 fn choose_version(client: &mut dyn Client, random: &mut Random) {

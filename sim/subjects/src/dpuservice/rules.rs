@@ -23,6 +23,7 @@ use super::stage::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
 
 mod ended;
 mod past;
+mod rollout;
 mod statements;
 
 /// Upper bound on the time in transit of any request, and a little more.
@@ -100,6 +101,16 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "a_sync_is_ended_when_it_holds_up_a_change",
         sentence: "The sync of an Application that remains is terminated only if the desired state has differed for five minutes.",
         holds: ended::a_sync_is_ended_when_it_holds_up_a_change,
+    },
+    Invariant {
+        name: "a_paused_service_changes_nothing",
+        sentence: "No Application is created, changed or removed for a service that the process knows to be paused, unless its cluster is removed.",
+        holds: rollout::a_paused_service_changes_nothing,
+    },
+    Invariant {
+        name: "a_rollout_keeps_its_limit",
+        sentence: "No ready cluster gets another version or other values while the process knows as many others to be in change as the service permits.",
+        holds: rollout::a_rollout_keeps_its_limit,
     },
     Invariant {
         name: "credentials_stay_in_secrets",

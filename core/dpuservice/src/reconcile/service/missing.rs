@@ -12,6 +12,7 @@ use crate::desired::application::{Place, free_name, write};
 use crate::desired::removal::{next_removal, termination};
 use crate::destination::{is_prepared, server};
 use crate::model::application::App;
+use crate::rollout::withheld;
 use crate::store::Store;
 
 fn by_cluster<'a>(store: &'a Store, key: &Name) -> BTreeMap<&'a Name, Vec<(&'a Name, &'a App)>> {
@@ -27,17 +28,20 @@ fn by_cluster<'a>(store: &'a Store, key: &Name) -> BTreeMap<&'a Name, Vec<(&'a N
 
 /// Returns the states that the server must confirm before Applications are created or removed.
 pub(super) fn doubts(store: &Store, key: &Name) -> Vec<Doubt> {
+    let is_paused = store.is_paused(key);
     let doubt = |(cluster, apps): (&Name, Vec<(&Name, &App)>)| {
         let staying = apps.iter().filter(|(_, app)| !app.deleting).count();
         match (store.stays(cluster).is_some(), staying) {
             (_, 0) | (true, 1) => None,
+            (true, _) if is_paused => None,
             (false, _) => Some(Doubt::Cluster(cluster.clone())),
             (true, _) => apps.first().map(|(name, _)| Doubt::First(cluster.clone(), (*name).clone())),
         }
     };
     let by_cluster = by_cluster(store, key);
     let is_missing = |cluster: &Name| {
-        !by_cluster.contains_key(cluster)
+        !is_paused
+            && !by_cluster.contains_key(cluster)
             && server(store, cluster, None).is_some_and(|server| is_prepared(store, cluster, server))
     };
     let service = store.staying().any(|(cluster, _)| is_missing(cluster)).then_some(Doubt::Service);
@@ -59,7 +63,8 @@ pub(super) fn missing(store: &Store, key: &Name, spec: &DPUServiceSpec, pass: &P
         let superfluous = apps.iter().skip(kept).filter(|(_, app)| !app.deleting);
         missing.extend(superfluous.filter_map(|(name, app)| remove(cluster, name, app, What::Remove)));
     }
-    for (cluster, _) in store.staying() {
+    let withheld = withheld(store, key, spec);
+    for (cluster, _) in store.staying().filter(|(cluster, _)| !withheld.contains_key(cluster)) {
         let existing = by_cluster.get(cluster).and_then(|apps| apps.first()).copied();
         if existing.is_some_and(|(_, app)| app.deleting) {
             continue;
@@ -92,7 +97,7 @@ pub(super) fn ends<'a>(
 ) -> Vec<(Task, Action)> {
     let is_settled =
         |(name, _): &(&Name, &'a App)| missing.iter().all(|(task, _)| task.application != **name);
-    let overdue = store.overdue(key, now).filter(is_settled);
+    let overdue = store.overdue(key, now).filter(is_settled).filter(|_| !store.is_paused(key));
     let ends = overdue.map(|(name, app)| (task(&app.cluster, name, What::Terminate), termination(name, app)));
     ends.collect()
 }

@@ -1,0 +1,188 @@
+//! Limits how many clusters of a service change at a time, and keeps a paused service as it is.
+//!
+//! Everything is derived from the Applications and DPUClusters that exist, so a new leader continues where the previous one
+//! stopped. An Application has the change if its source is the one that the spec requires.
+//!
+//! | a cluster without the change | is changed |
+//! | --- | --- |
+//! | its Application is not synced and healthy, was never applied, or names an old server | at once: it can only get better |
+//! | it is ready | while fewer clusters are not ready or in change than `maxUnavailable` permits |
+//! | it was not ready before | after all others: it neither counts nor delays them |
+//!
+//! Source: not in the specification, which changes all clusters at once (decision 97).
+
+use std::collections::BTreeMap;
+
+use lockstep_crds::dpuservice::DPUServiceSpec;
+use lockstep_engine::conditions::Finding;
+use lockstep_engine::object::Name;
+
+use crate::desired::application::manifest;
+use crate::destination::{is_prepared, server};
+use crate::model::application::App;
+use crate::model::service::Service;
+use crate::names::{condition, reason};
+use crate::store::Store;
+
+/// The number of clusters that a message names.
+const NAMED: usize = 3;
+
+/// Why an Application is not written now.
+pub type Withheld<'a> = BTreeMap<&'a Name, &'static str>;
+
+const PAUSED: &str = "the service is paused";
+const TURN: &str = "waiting for its turn in the rollout";
+const LAST: &str = "the cluster is not ready, so it is changed after the others";
+
+/// One cluster that has an Application of a service.
+struct Member<'a> {
+    cluster: &'a Name,
+    app: &'a App,
+    /// Whether the Application has the change.
+    is_changed: bool,
+    /// Whether the cluster is ready and Argo CD has access to it.
+    is_up: bool,
+    /// Whether the Application is changed whatever the limit.
+    is_free: bool,
+}
+
+impl<'a> Member<'a> {
+    fn read(store: &'a Store, key: &Name, spec: &DPUServiceSpec, app: &'a App) -> Option<Self> {
+        let cluster = &app.cluster;
+        let server = server(store, cluster, Some(app))?;
+        let is_up = is_prepared(store, cluster, server)
+            && store.clusters.get(cluster).is_some_and(|cluster| cluster.is_ready());
+        let is_moved = app.server() != Some(server);
+        Some(Self {
+            cluster,
+            app,
+            is_changed: app.was_applied(&manifest(key, spec, cluster, server)),
+            is_up,
+            is_free: !app.is_whole() || is_moved || (is_up && !app.is_well()),
+        })
+    }
+
+    fn is_well(&self) -> bool {
+        self.is_up && self.app.is_well()
+    }
+
+    /// Returns whether it counts as not ready or in change.
+    fn counts(&self) -> bool {
+        if self.is_changed { !self.is_well() } else { self.is_free }
+    }
+
+    /// Returns whether it is not ready for another reason than that Argo CD is at work on the change.
+    fn has_failed(&self) -> bool {
+        !self.is_up || (self.app.is_current() && self.app.has_failed())
+    }
+}
+
+/// The rollout of a service that limits how many clusters change at a time.
+struct Progress<'a> {
+    limit: usize,
+    members: Vec<Member<'a>>,
+}
+
+impl<'a> Progress<'a> {
+    fn read(store: &'a Store, key: &Name, spec: &DPUServiceSpec) -> Option<Self> {
+        let limit = spec.rollout.as_ref()?.limit(store.staying().count());
+        let members = staying_apps(store, key).filter_map(|app| Member::read(store, key, spec, app));
+        Some(Self { limit, members: members.collect() })
+    }
+
+    fn counted(&self) -> impl Iterator<Item = &Member<'a>> {
+        self.members.iter().filter(|member| member.counts())
+    }
+
+    /// Returns the clusters without the change that are subject to the limit.
+    fn rest(&self) -> impl Iterator<Item = &Member<'a>> {
+        self.members.iter().filter(|member| !member.is_changed && !member.is_free)
+    }
+
+    /// Returns the clusters that are not changed now.
+    fn withheld(&self) -> Withheld<'a> {
+        let places = self.limit.saturating_sub(self.counted().count());
+        let ready = self.rest().filter(|member| member.is_up);
+        let down = self.rest().filter(|member| !member.is_up);
+        let mut withheld: Withheld<'a> = ready.skip(places).map(|member| (member.cluster, TURN)).collect();
+        let up: Vec<&Member<'a>> = self.members.iter().filter(|member| member.is_up).collect();
+        let is_proven = up.iter().all(|member| member.is_changed && member.is_well());
+        let permitted = match (up.is_empty(), is_proven) {
+            // No cluster can show whether the change is good.
+            (true, _) => places,
+            (false, true) => usize::MAX,
+            (false, false) => 0,
+        };
+        withheld.extend(down.skip(permitted).map(|member| (member.cluster, LAST)));
+        withheld
+    }
+
+    fn is_halted(&self) -> bool {
+        let failed = self.counted().filter(|member| member.has_failed()).count();
+        failed >= self.limit && !self.withheld().is_empty()
+    }
+}
+
+/// Returns the Applications of a service on clusters that stay, in the order of the clusters. If a cluster has several, it is the
+/// one that stays.
+fn staying_apps<'a>(store: &'a Store, key: &Name) -> impl Iterator<Item = &'a App> {
+    let is_staying = |app: &App| !app.deleting && store.stays(&app.cluster).is_some();
+    let mut apps: Vec<(&Name, &App)> = store.of_service(key).filter(|(_, app)| is_staying(app)).collect();
+    apps.sort_by_key(|(name, app)| (&app.cluster, &app.created, *name));
+    apps.dedup_by_key(|(_, app)| &app.cluster);
+    apps.into_iter().map(|(_, app)| app)
+}
+
+/// Returns the clusters of a paused service with an Application that is not as the spec requires.
+fn held<'a>(store: &'a Store, key: &Name, spec: &DPUServiceSpec) -> Withheld<'a> {
+    let apps: BTreeMap<&Name, &App> = staying_apps(store, key).map(|app| (&app.cluster, app)).collect();
+    let is_due = |cluster: &Name| {
+        let app = apps.get(cluster).copied();
+        let server = server(store, cluster, app);
+        app.zip(server).is_none_or(|(app, server)| app.differs(&manifest(key, spec, cluster, server)))
+    };
+    store.staying().filter(|(cluster, _)| is_due(cluster)).map(|(cluster, _)| (cluster, PAUSED)).collect()
+}
+
+/// Returns the clusters with an Application that is not written now, and why.
+pub fn withheld<'a>(store: &'a Store, key: &Name, spec: &DPUServiceSpec) -> Withheld<'a> {
+    if spec.paused {
+        return held(store, key, spec);
+    }
+    Progress::read(store, key, spec).map(|progress| progress.withheld()).unwrap_or_default()
+}
+
+/// Returns the condition `Paused`, if the service is paused.
+pub fn paused(service: &Service) -> Option<Finding> {
+    let message = "no Application of the service is created, changed or repaired until spec.paused is false";
+    service.is_paused().then(|| Finding::valid(condition::PAUSED, reason::PAUSED, message))
+}
+
+/// Returns the condition `RolledOut`, if the service limits how many clusters change at a time.
+pub fn rolled_out(store: &Store, key: &Name, service: &Service) -> Option<Finding> {
+    let progress = Progress::read(store, key, service.spec.as_ref().ok()?)?;
+    let (generation, limit) = (service.generation, progress.limit);
+    let named = || {
+        let mut named = progress.counted().map(|member| store.title(member.cluster)).take(NAMED);
+        let first = named.next()?;
+        Some(named.fold(first, |named, next| format!("{named}, {next}")))
+    };
+    if progress.members.iter().all(|member| member.is_changed) {
+        let message = format!("every cluster has been brought to generation {generation}");
+        return Some(Finding::valid(condition::ROLLED_OUT, reason::ALL_CLUSTERS_CHANGED, message));
+    }
+    let (reason, message) = if progress.is_halted() {
+        let message = format!(
+            "no further cluster is brought to generation {generation}, because as many are not ready as \
+             spec.rollout.maxUnavailable permits ({limit}), such as {}; correct the service, or what ApplicationsReady reports",
+            named().unwrap_or_default()
+        );
+        (reason::HALTED, message)
+    } else {
+        let now = named().map(|named| format!("; not ready yet: {named}")).unwrap_or_default();
+        let message =
+            format!("clusters are being brought to generation {generation}, at most {limit} at a time{now}");
+        (reason::ROLLING_OUT, message)
+    };
+    Some(Finding::broken(condition::ROLLED_OUT, reason, message))
+}

@@ -1,0 +1,145 @@
+//! Mistakes in the fields that make a change safe: each controller works as if it did not know one of them.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use lockstep_engine::action::Success;
+use lockstep_engine::machine::{Event, Machine};
+use lockstep_sim::bugs::{Bug, Flaw, plant};
+use serde_json::Value;
+
+const fn bug(
+    name: &'static str,
+    sentence: &'static str,
+    controller: &'static str,
+    plant: fn(Box<dyn Machine>) -> Box<dyn Machine>,
+) -> Bug {
+    Bug { name, sentence, controller, plant, garble: None }
+}
+
+const CLASSES: &str = lockstep_crds::namespaceclass::CONTROLLER;
+const SERVICES: &str = lockstep_crds::dpuservice::CONTROLLER;
+
+pub(super) const BUGS: &[Bug] = &[
+    bug(
+        "works_on_while_paused",
+        "A paused class goes on being applied.",
+        CLASSES,
+        plant::<Ignores<PausedClass>>,
+    ),
+    bug(
+        "all_namespaces_at_once",
+        "All namespaces of a class change at once, whatever limit the class sets.",
+        CLASSES,
+        plant::<Ignores<LimitOfClass>>,
+    ),
+    bug(
+        "repairs_what_is_reported",
+        "Drift is repaired, although the class has it reported only.",
+        CLASSES,
+        plant::<Ignores<DriftOfClass>>,
+    ),
+    bug(
+        "excludes_no_namespace",
+        "A class is applied in the namespaces that it excludes.",
+        CLASSES,
+        plant::<Ignores<ExcludedNamespaces>>,
+    ),
+    bug(
+        "removes_without_confirmation",
+        "A class is removed from all namespaces, although it has such removals held.",
+        CLASSES,
+        plant::<Ignores<GuardOfClass>>,
+    ),
+    bug(
+        "deploys_while_paused",
+        "A paused service goes on being deployed.",
+        SERVICES,
+        plant::<Ignores<PausedService>>,
+    ),
+    bug(
+        "all_clusters_at_once",
+        "All clusters of a service change at once, whatever limit the service sets.",
+        SERVICES,
+        plant::<Ignores<LimitOfService>>,
+    ),
+];
+
+/// A field of the spec of a kind.
+trait Field {
+    const KIND: &'static str;
+    const NAME: &'static str;
+}
+
+/// Hides a field from the machine.
+struct Ignores<F>(PhantomData<F>);
+
+impl<F> Default for Ignores<F> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<F: Field> Flaw for Ignores<F> {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        if let Event::Applied { object, .. } | Event::Finished { outcome: Ok(Success::Object(object)), .. } =
+            &mut event
+            && object["kind"] == F::KIND
+            && object["spec"].get(F::NAME).is_some()
+        {
+            let mut changed = Value::clone(object);
+            changed["spec"].as_object_mut().map(|spec| spec.remove(F::NAME));
+            *object = Arc::new(changed);
+        }
+        Some(event)
+    }
+}
+
+struct PausedClass;
+
+impl Field for PausedClass {
+    const KIND: &'static str = "NamespaceClass";
+    const NAME: &'static str = "paused";
+}
+
+struct LimitOfClass;
+
+impl Field for LimitOfClass {
+    const KIND: &'static str = "NamespaceClass";
+    const NAME: &'static str = "rollout";
+}
+
+struct DriftOfClass;
+
+impl Field for DriftOfClass {
+    const KIND: &'static str = "NamespaceClass";
+    const NAME: &'static str = "drift";
+}
+
+struct ExcludedNamespaces;
+
+impl Field for ExcludedNamespaces {
+    const KIND: &'static str = "NamespaceClass";
+    const NAME: &'static str = "excludedNamespaces";
+}
+
+struct GuardOfClass;
+
+impl Field for GuardOfClass {
+    const KIND: &'static str = "NamespaceClass";
+    const NAME: &'static str = "removalGuard";
+}
+
+struct PausedService;
+
+impl Field for PausedService {
+    const KIND: &'static str = "DPUService";
+    const NAME: &'static str = "paused";
+}
+
+struct LimitOfService;
+
+impl Field for LimitOfService {
+    const KIND: &'static str = "DPUService";
+    const NAME: &'static str = "rollout";
+}

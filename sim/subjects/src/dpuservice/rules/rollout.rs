@@ -1,0 +1,133 @@
+//! What `spec.paused` and `spec.rollout` of a service promise.
+
+use lockstep_dpuservice::names::{self, APPLIED};
+use lockstep_engine::action::Action;
+use lockstep_engine::object::{Name, ObjectRef, annotation, is_deleting};
+use lockstep_external::argocd::repeated;
+use lockstep_sim::cluster::What;
+use lockstep_sim::history::{ProcessState, reference};
+use lockstep_sim::invariant::Moment;
+use serde_json::Value;
+
+use super::super::identity;
+use super::super::stage::cluster_ref;
+use super::past::was_leaving;
+
+/// Returns an object, if the process has been told of its present generation.
+fn known<'a>(moment: &'a Moment<'_>, state: &ProcessState, target: &ObjectRef) -> Option<&'a Value> {
+    let (current, known) = (moment.server.object(target)?, state.observed.get(target)?);
+    let is_current = ["uid", "generation"].iter().all(|it| known["metadata"][it] == current["metadata"][it]);
+    (is_current && !is_deleting(current)).then_some(&**current)
+}
+
+/// Returns an object, if the process has been told of its present state.
+fn known_state<'a>(moment: &'a Moment<'_>, state: &ProcessState, target: &ObjectRef) -> Option<&'a Value> {
+    let (current, known) = (moment.server.object(target)?, state.observed.get(target)?);
+    (known["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]).then_some(&**current)
+}
+
+/// Returns the object that an action leaves, as far as the action shows it: the manifest, or the Application that it changes.
+fn subject<'a>(moment: &'a Moment<'_>, action: &'a Action) -> Option<&'a Value> {
+    match action {
+        Action::Create { manifest, .. } | Action::Apply { manifest, .. } => Some(manifest),
+        Action::Patch { target, .. } | Action::Delete { target, .. } => {
+            moment.server.object(target).map(|it| &**it)
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn a_paused_service_changes_nothing(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
+    let Some(state) = moment.history.process(*process) else { return Ok(()) };
+    for request in &step.requests {
+        let Some(target) = request.action.target().filter(|target| target.kind == names::application())
+        else {
+            continue;
+        };
+        let is_going = moment.server.object(target).is_some_and(|it| is_deleting(it));
+        let of = subject(moment, &request.action).and_then(identity::of_application);
+        let Some((service, cluster)) = of.filter(|_| !is_going) else { continue };
+        let service = known(moment, state, &service.object(&names::service()));
+        let is_paused = service.is_some_and(|service| service["spec"]["paused"] == true);
+        if is_paused && !was_leaving(moment, &cluster_ref(&cluster)) {
+            return Err(format!("{} of {target}, though its service is paused", request.action.name()));
+        }
+    }
+    Ok(())
+}
+
+/// Returns how many clusters of a service may be not ready at a time.
+fn limit(service: &Value, clusters: u64) -> Option<u64> {
+    let limit = &service["spec"]["rollout"]["maxUnavailable"];
+    let percent = limit.as_str().and_then(|percent| percent.strip_suffix('%')?.parse::<u64>().ok());
+    Some(limit.as_u64().or_else(|| Some(clusters * percent? / 100))?.max(1))
+}
+
+/// Returns the cluster of an Application, if the process has been told of its present state.
+fn known_cluster<'a>(moment: &'a Moment<'_>, state: &ProcessState, application: &Value) -> Option<&'a Value> {
+    let (_, cluster) = identity::of_application(application)?;
+    known_state(moment, state, &cluster_ref(&cluster))
+}
+
+/// Returns whether a sync of an Application has not succeeded.
+fn is_unfinished(application: &Value) -> bool {
+    let phase = &application["status"]["operationState"]["phase"];
+    !phase.is_null() && phase != "Succeeded"
+}
+
+/// Returns whether Argo CD reports the present source of an Application as synced and healthy, on a cluster that is ready.
+fn is_well(cluster: &Value, application: &Value) -> bool {
+    let status = &application["status"];
+    let (compared, source) =
+        (&status["sync"]["comparedTo"]["source"], repeated(&application["spec"]["source"]));
+    cluster["status"]["phase"] == "Ready"
+        && status["sync"]["status"] == "Synced"
+        && status["health"]["status"] == "Healthy"
+        && *compared == source
+}
+
+pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
+    let Some(state) = moment.history.process(*process) else { return Ok(()) };
+    let mut changed: Vec<(&ObjectRef, Name, &Value)> = Vec::new();
+    for request in &step.requests {
+        let Action::Apply { target, manifest } = &request.action else { continue };
+        let before = known_state(moment, state, target).filter(|_| target.kind == names::application());
+        let Some((before, (service, _))) = before.zip(identity::of_application(manifest)) else { continue };
+        // Repairs, new Applications and moves to another server are not limited.
+        let was_applied =
+            annotation(before, APPLIED).is_some_and(|it| annotation(manifest, APPLIED) != Some(it));
+        let stays = before["spec"]["destination"] == manifest["spec"]["destination"];
+        let was_well = !is_unfinished(before)
+            && known_cluster(moment, state, before).is_some_and(|cluster| is_well(cluster, before));
+        if was_applied && stays && was_well && before["spec"]["source"] != manifest["spec"]["source"] {
+            changed.push((target, service, &manifest["spec"]["source"]));
+        }
+    }
+    let Some((target, service, source)) = changed.first() else { return Ok(()) };
+    let of_service = changed.iter().filter(|(_, of, _)| of == service).count() as u64;
+    let Some(spec) = known(moment, state, &service.object(&names::service())) else { return Ok(()) };
+    let observed = state.observed.iter();
+    let clusters =
+        observed.filter(|(target, it)| target.kind == names::dpu_cluster() && !is_deleting(it)).count();
+    let existing = moment.server.objects(&names::dpu_cluster()).len();
+    let Some(limit) = limit(spec, clusters.max(existing) as u64) else { return Ok(()) };
+    let is_in_change = |application: &Value| {
+        let other = reference(&names::application(), application);
+        identity::of_application(application).is_some_and(|(of, _)| of == *service)
+            && changed.iter().all(|(target, ..)| **target != other)
+            && known_state(moment, state, &other).is_some()
+            && application["spec"]["source"] == **source
+            && !is_deleting(application)
+            && known_cluster(moment, state, application)
+                .is_some_and(|it| !is_deleting(it) && !is_well(it, application))
+    };
+    let in_change = moment.server.objects(&names::application()).iter().filter(|it| is_in_change(it)).count();
+    if in_change as u64 + of_service <= limit {
+        return Ok(());
+    }
+    Err(format!(
+        "{of_service} ready clusters of {service} are changed with {target}, while {in_change} are in change and {limit} may be"
+    ))
+}

@@ -1,0 +1,212 @@
+//! Pausing a service, and changing few of its clusters at a time.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lockstep_dpuservice::names::ARGO_NAMESPACE;
+use lockstep_external::dpu_clusters::UNREACHABLE;
+use lockstep_external::dpu_clusters::release::{BROKEN, DEGRADED};
+use lockstep_sim::cluster::{Author, What};
+use serde_json::{Value, json};
+
+use super::bench::{Bench, DPF, operator};
+use super::user::User as _;
+
+const CLUSTERS: [&str; 5] = ["dpu-01", "dpu-02", "dpu-03", "dpu-04", "dpu-05"];
+const WHILE: Duration = Duration::from_mins(30);
+
+/// Returns a service on five clusters, with these further fields in its spec.
+fn bench(spec: &Value) -> Bench {
+    let mut bench = Bench::serving(&CLUSTERS);
+    change(&mut bench, spec);
+    bench.cluster.advance(WHILE);
+    bench.story();
+    bench
+}
+
+fn limited(limit: &Value) -> Bench {
+    bench(&json!({ "rollout": { "maxUnavailable": limit } }))
+}
+
+fn change(bench: &mut Bench, spec: &Value) {
+    bench.cluster.merge("DPUService", "default", "hbn", &json!({ "spec": spec }));
+}
+
+fn choose(bench: &mut Bench, version: &str) {
+    change(bench, &json!({ "source": { "version": version } }));
+    bench.cluster.advance(WHILE);
+}
+
+/// Returns the clusters with an Application that names a version.
+fn with_version(bench: &mut Bench, version: &str) -> Vec<&'static str> {
+    let has = |cluster: &&str| {
+        let application = bench.application(&format!("hbn-{}", &cluster[4..]));
+        application["spec"]["source"]["targetRevision"] == version
+    };
+    CLUSTERS.into_iter().filter(has).collect()
+}
+
+fn set_reachable(bench: &mut Bench, cluster: &str, reachable: bool) {
+    let unreachable = if reachable { Value::Null } else { json!("true") };
+    let patch = json!({ "metadata": { "annotations": { UNREACHABLE: unreachable } } });
+    bench.cluster.merge("DPUCluster", DPF, cluster, &patch);
+    bench.cluster.advance(Duration::from_mins(5));
+}
+
+/// Returns the largest number of Applications at a time that had a version and were not reported as healthy with it.
+fn most_in_change(bench: &Bench, version: &str) -> usize {
+    let (mut in_change, mut most) = (BTreeSet::new(), 0);
+    for entry in &bench.cluster.journal {
+        let What::Changed(change) = &entry.what else { continue };
+        let Some(new) = change.new.as_deref().filter(|_| change.object.kind.kind == "Application") else {
+            continue;
+        };
+        let (status, compared) = (&new["status"], &new["status"]["sync"]["comparedTo"]["source"]);
+        let is_well = compared["targetRevision"] == version
+            && (&status["sync"]["status"], &status["health"]["status"])
+                == (&json!("Synced"), &json!("Healthy"));
+        if new["spec"]["source"]["targetRevision"] == version && !is_well {
+            in_change.insert(change.object.name.clone());
+        } else {
+            in_change.remove(&change.object.name);
+        }
+        most = most.max(in_change.len());
+    }
+    most
+}
+
+fn writes_of_applications(bench: &Bench) -> usize {
+    let is_write = |what: &What| match what {
+        What::Changed(change) => {
+            change.object.kind.kind == "Application" && matches!(change.by, Author::Process(_))
+        }
+        _ => false,
+    };
+    bench.cluster.journal.iter().filter(|entry| is_write(&entry.what)).count()
+}
+
+#[test]
+fn a_paused_service_changes_no_application_until_it_is_no_longer_paused() {
+    let mut bench = bench(&json!({ "paused": true }));
+    assert_eq!(bench.ready("hbn"), "True/Success", "nothing is pending: {}", bench.conditions("hbn"));
+    assert_eq!(bench.condition("hbn", "Paused").0, "True/Paused");
+    choose(&mut bench, "v2.0.0");
+    bench.cluster.merge(
+        "Application",
+        ARGO_NAMESPACE,
+        "hbn-02",
+        &json!({ "spec": { "syncPolicy": { "automated": null } } }),
+    );
+    bench.join("dpu-06");
+    bench.cluster.advance(WHILE);
+    assert_eq!(writes_of_applications(&bench), 0, "neither updated, repaired nor created");
+    let (state, message) = bench.condition("hbn", "ApplicationsReconciled");
+    assert_eq!(state, "False/Paused");
+    assert!(message.starts_with("6 of 6 Applications: dpu-01 (the service is paused)"), "{message}");
+    assert_eq!(bench.ready("hbn"), "False/Paused");
+    change(&mut bench, &json!({ "paused": null }));
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_version(&mut bench, "v2.0.0"), CLUSTERS);
+    assert_eq!(bench.condition("hbn", "Paused").0, "absent");
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+    insta::assert_snapshot!("events_of_a_paused_service", bench.events());
+}
+
+#[test]
+fn a_paused_service_leaves_a_deleted_cluster_and_is_itself_deleted() {
+    let mut bench = bench(&json!({ "paused": true }));
+    bench.cluster.delete("DPUCluster", DPF, "dpu-05");
+    bench.cluster.advance(WHILE);
+    assert_eq!(bench.in_argo("Application").len(), 4);
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.cluster.advance(WHILE);
+    assert!(bench.in_argo("Application").is_empty());
+}
+
+#[test]
+fn no_more_clusters_change_at_a_time_than_the_service_permits() {
+    for (limit, most) in [(json!(1), 1), (json!("40%"), 2), (json!(3), 3)] {
+        let mut bench = limited(&limit);
+        choose(&mut bench, "v2.0.0");
+        assert_eq!(with_version(&mut bench, "v2.0.0"), CLUSTERS);
+        assert_eq!(most_in_change(&bench, "v2.0.0"), most, "{limit}");
+        assert_eq!(bench.condition("hbn", "RolledOut").0, "True/AllClustersChanged");
+    }
+    let mut bench = bench(&json!({}));
+    choose(&mut bench, "v2.0.0");
+    assert_eq!(most_in_change(&bench, "v2.0.0"), 5, "without a limit, all change at once");
+    assert_eq!(bench.condition("hbn", "RolledOut").0, "absent");
+}
+
+#[test]
+fn a_bad_version_halts_and_the_corrected_one_reaches_the_broken_clusters_first() {
+    let mut bench = limited(&json!(2));
+    choose(&mut bench, BROKEN);
+    let broken = with_version(&mut bench, BROKEN);
+    assert_eq!(broken.len(), 2);
+    let (state, message) = bench.condition("hbn", "RolledOut");
+    assert_eq!(state, "False/Halted");
+    let expected = "no further cluster is brought to generation 3, because as many are not ready as \
+                    spec.rollout.maxUnavailable permits (2), such as dpu-01, dpu-02; ";
+    assert!(message.starts_with(expected), "{message}");
+    assert!(bench.events().contains("Warning RolledOutHalted: "), "{}", bench.events());
+    change(&mut bench, &json!({ "source": { "version": "v3.0.0" } }));
+    bench.cluster.advance(Duration::from_secs(1));
+    assert_eq!(with_version(&mut bench, "v3.0.0"), broken);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_version(&mut bench, "v3.0.0"), CLUSTERS);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+#[test]
+fn a_halted_rollout_stays_halted_when_the_leader_changes() {
+    let mut bench = limited(&json!(1));
+    choose(&mut bench, BROKEN);
+    let before = with_version(&mut bench, BROKEN);
+    bench.cluster.crash(0, None);
+    bench.cluster.start(operator, true);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_version(&mut bench, BROKEN), before);
+    assert_eq!(before.len(), 1);
+    assert_eq!(bench.condition("hbn", "RolledOut").0, "False/Halted");
+}
+
+#[test]
+fn clusters_that_were_down_before_neither_delay_the_others_nor_get_a_bad_version() {
+    let mut bench = limited(&json!(1));
+    for cluster in ["dpu-01", "dpu-04"] {
+        set_reachable(&mut bench, cluster, false);
+    }
+    choose(&mut bench, BROKEN);
+    assert_eq!(with_version(&mut bench, BROKEN), ["dpu-02"]);
+    choose(&mut bench, "v2.0.0");
+    assert_eq!(with_version(&mut bench, "v2.0.0"), CLUSTERS, "they have it when they return");
+    assert_eq!(bench.condition("hbn", "RolledOut").0, "True/AllClustersChanged");
+}
+
+#[test]
+fn a_cluster_that_returns_during_a_halted_rollout_keeps_its_version() {
+    let mut bench = limited(&json!(1));
+    set_reachable(&mut bench, "dpu-01", false);
+    choose(&mut bench, BROKEN);
+    set_reachable(&mut bench, "dpu-01", true);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_version(&mut bench, BROKEN), ["dpu-02"]);
+    let (_, message) = bench.condition("hbn", "ApplicationsReconciled");
+    assert!(message.contains("dpu-01 (waiting for its turn in the rollout)"), "{message}");
+}
+
+#[test]
+fn changed_values_are_rolled_out_like_a_version() {
+    let mut bench = limited(&json!(2));
+    change(&mut bench, &json!({ "values": { DEGRADED: true } }));
+    bench.cluster.advance(WHILE);
+    let degraded: Vec<bool> = CLUSTERS
+        .iter()
+        .map(|cluster| {
+            let application = bench.application(&format!("hbn-{}", &cluster[4..]));
+            application["spec"]["source"]["helm"]["valuesObject"][DEGRADED] == true
+        })
+        .collect();
+    assert_eq!(degraded, [true, true, false, false, false]);
+}
