@@ -345,6 +345,11 @@ pub trait Wrapper {
     fn deadline(&self) -> Option<Deadline> {
         self.inner().deadline()
     }
+
+    /// Returns what waits and what is in progress, like [`Machine::workload`].
+    fn workload(&self) -> Workload {
+        self.inner().workload()
+    }
 }
 
 impl<W: Wrapper> Machine for W {
@@ -361,7 +366,7 @@ impl<W: Wrapper> Machine for W {
     }
 
     fn workload(&self) -> Workload {
-        self.inner().workload()
+        Wrapper::workload(self)
     }
 
     fn is_synced(&self) -> bool {

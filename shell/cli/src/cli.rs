@@ -23,6 +23,7 @@ mod get;
 mod kinds;
 mod logging;
 mod misuse;
+mod page;
 #[cfg(feature = "embedded")]
 mod plan;
 mod process;
@@ -93,7 +94,7 @@ pub(crate) fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Command::Get(args) => block_on(get::run(args)),
-        Command::Explain(args) => explain::run(&args),
+        Command::Explain(args) => block_on(explain::run(args)),
         Command::Replay(args) => replay::run(&args),
         #[cfg(feature = "embedded")]
         Command::Plan(args) => match block_on(plan::run(args)) {

@@ -132,6 +132,7 @@ fn bad_flags_are_usage_errors() {
     for args in [
         &["run", "--resync", "soon"][..],
         &["run", "--metrics-bind-address", "8080"],
+        &["run", "--status-bind-address", "8082"],
         &["run", "--leader-elect=perhaps"],
         &["run", "--concurrency", "0"],
         &["run", "--record-max-size", "1Ki"],

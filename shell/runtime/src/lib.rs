@@ -3,8 +3,9 @@
 //!
 //! [`run`] drives a machine. `watch` and [`execute`] execute its requests with the kube client, and [`failure`] maps errors to
 //! the failure classes of the machines. [`fetch`], [`registry`] and [`publish`] access systems outside of Kubernetes.
-//! [`manager`] runs several controllers, with leader election if required. [`record`] writes recordings. [`metrics`],
-//! [`spans`], [`observe`] and [`serve`] export metrics, traces, logs and probes.
+//! [`manager`] runs several controllers, with leader election if required. [`record`] writes recordings, and [`live`] passes the
+//! same steps to an observer in this process. [`metrics`], [`spans`], [`observe`] and [`serve`] export metrics, traces, logs and
+//! probes.
 
 pub mod address;
 pub mod clock;
@@ -13,6 +14,7 @@ pub mod execute;
 pub mod failure;
 pub mod fetch;
 pub mod health;
+pub mod live;
 pub mod manager;
 pub mod metrics;
 pub mod observe;

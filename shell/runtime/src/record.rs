@@ -19,7 +19,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use lockstep_engine::machine::{Event, Machine, Step, Wrapper};
 use lockstep_engine::recording::learn::{SecretTracker, TrackerUpdate};
-use lockstep_engine::recording::{FORMAT, Header, Recordable, RecordedStep};
+use lockstep_engine::recording::{FORMAT, Header, Recordable, RecordedStep, Traits};
 use lockstep_engine::time::Now;
 use serde_json::Value;
 use tracing::warn;
@@ -57,9 +57,7 @@ pub fn start(
     config: Value,
     options: Options,
 ) -> anyhow::Result<(Recorded, Recording)> {
-    let mut key = [0; 32];
-    getrandom::fill(&mut key).context("the system gives no random bytes to hide secrets with")?;
-    let learner = SecretTracker::new(key, machine.traits());
+    let learner = tracker(machine.traits())?;
     let header = Header {
         format: FORMAT,
         program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -82,6 +80,17 @@ pub fn start(
         .context("cannot start a thread that writes the recording")?;
     let tap = Tap { learner, messages: sender, full, taken: 0 };
     Ok((Recorded { machine, tap: Some(tap) }, Recording { ended, path }))
+}
+
+/// Returns a tracker of the secrets in one run of a machine with these traits.
+///
+/// # Errors
+///
+/// If the system has no random bytes.
+pub fn tracker(traits: Traits) -> anyhow::Result<SecretTracker> {
+    let mut key = [0; 32];
+    getrandom::fill(&mut key).context("the system gives no random bytes to hide secrets with")?;
+    Ok(SecretTracker::new(key, traits))
 }
 
 impl Recording {

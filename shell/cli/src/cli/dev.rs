@@ -21,6 +21,7 @@ use self::kubeconfig::Kubeconfig;
 use self::lab::Lab;
 use self::live::View;
 use super::choice::Choice;
+use super::page::Page;
 use super::signal::Signals;
 use super::{logging, process};
 
@@ -36,7 +37,8 @@ mod setup;
 ///
 /// The API server is Lockstep's model of a Kubernetes API server, kept in memory; kubectl and other clients can use it. The
 /// CRDs are installed, the controllers run, and examples are applied, with models of the systems around
-/// them. Then every change is shown as it happens, until Ctrl-C. Nothing is kept.
+/// them. Then every change is shown as it happens, until Ctrl-C. A page for the browser shows the controllers at work. Nothing
+/// is kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -113,10 +115,15 @@ async fn control(
     let mut manager = Manager::new(client.clone(), clock, process::seed(), metrics.clone());
     manager.send_notes_to(sender.clone());
     let (alone, together): (Vec<_>, Vec<_>) = sets.iter().cloned().partition(|set| set.runs_alone);
-    add_controllers(&mut manager, &together)?;
-    let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
-    let mut more = vec![format!("metrics     http://{}/metrics", listener.local_addr()?)];
-    tokio::spawn(serve::serve(listener, serve::metrics_routes(metrics), stopping.clone()));
+    let page = add_controllers(&mut manager, &together)?;
+    let mut more = Vec::new();
+    for (what, path, routes) in
+        [("page", "/", page.routes()), ("metrics", "/metrics", serve::metrics_routes(metrics))]
+    {
+        let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
+        more.push(format!("{what:<11} http://{}{path}", listener.local_addr()?));
+        tokio::spawn(serve::serve(listener, routes, stopping.clone()));
+    }
     let mut examples = Vec::new();
     let mut definitions = sets.to_vec();
     let mut later = Vec::new();
@@ -177,7 +184,9 @@ async fn control(
     }
 }
 
-fn add_controllers(manager: &mut Manager, sets: &[CrdSet]) -> anyhow::Result<()> {
+/// Adds the controllers, and returns the page that shows them.
+fn add_controllers(manager: &mut Manager, sets: &[CrdSet]) -> anyhow::Result<Page> {
+    let mut page = Page::new();
     let (instance, seed) = (process::instance(), process::seed());
     for set in sets {
         let settings = Config {
@@ -187,9 +196,10 @@ fn add_controllers(manager: &mut Manager, sets: &[CrdSet]) -> anyhow::Result<()>
             seed,
         };
         let machine = process::controller(set.controller, &settings)?;
-        manager.add_with(machine, controllers::options(set.controller));
+        let traits = machine.traits();
+        manager.add_with(page.follow(machine, traits, set)?, controllers::options(set.controller));
     }
-    Ok(())
+    Ok(page)
 }
 
 /// Prints what runs and which commands to try.

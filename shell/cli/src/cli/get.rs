@@ -14,7 +14,7 @@ use super::kinds;
 use super::misuse::Misuse;
 
 mod causes;
-mod row;
+pub(super) mod row;
 mod table;
 
 /// Shows the objects of all controllers in one table, and what they have in common

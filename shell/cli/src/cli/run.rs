@@ -1,5 +1,6 @@
 //! `lockstep run`.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use lockstep_crds::CrdSet;
 use lockstep_engine::action::Class;
 use lockstep_engine::duration;
 use lockstep_engine::lease::Election;
+use lockstep_engine::machine::Machine;
 use lockstep_engine::operator::Config;
-use lockstep_runtime::address::Address;
+use lockstep_runtime::address::{Address, ParseAddressError};
 use lockstep_runtime::clock::Clock;
 use lockstep_runtime::execute::Executor;
 use lockstep_runtime::failure::masked;
@@ -23,6 +25,7 @@ use tracing::info;
 use super::choice::Choice;
 use super::cluster::ClusterArgs;
 use super::misuse::Misuse;
+use super::page::Page;
 use super::serving::Serving;
 use super::signal::Signals;
 use super::{logging, process};
@@ -48,6 +51,16 @@ pub(crate) struct Args {
     /// Where /healthz and /readyz are served; 0 disables it
     #[arg(long, value_name = "ADDR", default_value = ":8081", env = "LOCKSTEP_HEALTH_PROBE_BIND_ADDRESS")]
     health_probe_bind_address: Address,
+
+    /// Where the live page is served, which shows the controllers at work; :PORT is on this machine only, 0 disables it
+    #[arg(
+        long,
+        value_name = "ADDR",
+        default_value = "0",
+        value_parser = status_address,
+        env = "LOCKSTEP_STATUS_BIND_ADDRESS"
+    )]
+    status_bind_address: Address,
 
     /// Enable leader election, so that several replicas can run
     #[arg(
@@ -113,6 +126,7 @@ Examples:
   lockstep run --leader-elect --namespace lockstep-system --log-format json
   lockstep run --metrics-bind-address 127.0.0.1:9090 --health-probe-bind-address 0
   lockstep run --controllers namespaceclass --record run.jsonl
+  lockstep run --controllers namespaceclass --status-bind-address :8082
 
 Install the CRDs first:
   lockstep crds --controllers namespaceclass | kubectl apply --server-side -f -
@@ -144,6 +158,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         let (instance, seed) = (process::instance(), process::seed());
         let mut manager = Manager::new(client, clock.clone(), seed, metrics.clone());
         let mut recording = None;
+        let mut page = (args.status_bind_address != Address::Off).then(Page::new);
         for set in &sets {
             let concurrency = args.concurrency.unwrap_or_else(|| controllers::concurrency(set.controller));
             let settings = Config {
@@ -153,14 +168,19 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
                 seed,
             };
             let machine = process::controller(set.controller, &settings)?;
-            let Some(path) = args.record.clone() else {
-                manager.add_with(machine, controllers::options(set.controller));
-                continue;
+            let traits = machine.traits();
+            let mut machine: Box<dyn Machine + Send> = if let Some(path) = args.record.clone() {
+                let options = record::Options { path, max_bytes: args.record_max_size };
+                let (recorded, begun) = record::start(machine, serde_json::to_value(&settings)?, options)?;
+                recording = Some(begun);
+                Box::new(recorded)
+            } else {
+                machine
             };
-            let options = record::Options { path, max_bytes: args.record_max_size };
-            let (recorded, begun) = record::start(machine, serde_json::to_value(&settings)?, options)?;
-            manager.add_with(Box::new(recorded), controllers::options(set.controller));
-            recording = Some(begun);
+            if let Some(page) = &mut page {
+                machine = page.follow(machine, traits, set)?;
+            }
+            manager.add_with(machine, controllers::options(set.controller));
         }
         if args.leader_elect {
             let namespace = args.namespace.as_deref().unwrap_or(&config.default_namespace);
@@ -168,7 +188,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             manager.elect(Box::new(election), connect::client(config, &metrics)?);
         }
         let (metrics_at, probes_at) = (&args.metrics_bind_address, &args.health_probe_bind_address);
-        let serving = Serving::bind(manager, metrics, clock, metrics_at, probes_at).await?;
+        let mut serving = Serving::bind(manager, metrics, clock, metrics_at, probes_at).await?;
+        if let Some(page) = page {
+            serving = serving.with_page(page, &args.status_bind_address).await?;
+        }
         Ok::<_, anyhow::Error>((serving, recording))
     };
     // A signal ends the program even if a connection hangs.
@@ -222,6 +245,15 @@ async fn connect(config: kube::Config, sets: &[CrdSet], metrics: &Metrics) -> an
         );
     }
     Ok(client)
+}
+
+/// Parses the address of the live page. It shows the objects of the whole cluster without a login, so other machines can reach it
+/// only if the address names an interface.
+fn status_address(text: &str) -> Result<Address, ParseAddressError> {
+    Ok(match text.parse()? {
+        Address::Everywhere(port) => Address::At { host: Ipv4Addr::LOCALHOST.to_string(), port },
+        address => address,
+    })
 }
 
 fn resync(text: &str) -> Result<Duration, String> {
@@ -279,6 +311,15 @@ mod tests {
         let [most, bridge] = ["namespaceclass", "bridge"].map(controllers::concurrency);
         assert!(help.contains(&format!("[default: {most}; bridge: {bridge}]")), "{help}");
         assert_eq!(usize::from(most), Config::default().concurrency);
+    }
+
+    #[test]
+    fn the_live_page_is_on_this_machine_unless_an_interface_is_named() {
+        let at = |host: &str| Ok(Address::At { host: host.to_owned(), port: 8082 });
+        assert_eq!(status_address(":8082"), at("127.0.0.1"));
+        assert_eq!(status_address("192.0.2.1:8082"), at("192.0.2.1"));
+        assert_eq!(status_address("0"), Ok(Address::Off));
+        assert_eq!(status_address("8082"), Err(ParseAddressError));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Common code of the commands that run until a signal: they serve metrics and probes.
+//! Common code of the commands that run until a signal: they serve metrics, probes and the live page.
 
 use anyhow::{Context as _, bail};
 use axum::Router;
@@ -8,14 +8,15 @@ use lockstep_runtime::manager::Manager;
 use lockstep_runtime::metrics::Metrics;
 use lockstep_runtime::{serve, shutdown};
 use tokio::net::TcpListener;
-use tracing::info;
+use tracing::{info, warn};
 
+use super::page::Page;
 use super::signal::Signals;
 
 /// Controllers with the servers of their metrics and probes.
 pub(super) struct Serving {
     manager: Manager,
-    routes: [(Option<TcpListener>, Router); 2],
+    routes: Vec<(Option<TcpListener>, Router)>,
 }
 
 impl Serving {
@@ -34,7 +35,25 @@ impl Serving {
         let probes = serve::probe_routes(manager.health(), clock);
         let probes =
             (bind("probes", "--health-probe-bind-address", health_probe_bind_address).await?, probes);
-        Ok(Self { manager, routes: [metrics, probes] })
+        Ok(Self { manager, routes: vec![metrics, probes] })
+    }
+
+    /// Starts to listen for browsers of the live page.
+    pub(super) async fn with_page(
+        mut self,
+        page: Page,
+        status_bind_address: &Address,
+    ) -> anyhow::Result<Self> {
+        let listener = bind("the live page", "--status-bind-address", status_bind_address).await?;
+        if let Some(listener) = &listener
+            && !listener.local_addr()?.ip().is_loopback()
+        {
+            warn!(
+                "anyone who can reach the live page can read it: the names, conditions and messages of all objects"
+            );
+        }
+        self.routes.push((listener, page.routes()));
+        Ok(self)
     }
 
     /// Runs the controllers until a signal, and then until the requests in flight have ended.

@@ -1,10 +1,11 @@
 //! `lockstep explain`: in each situation it names the injected cause.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockstep_engine::action::{Action, Class};
 use serde_json::{Value, json};
 
+use super::served::{PATIENCE, Program, Served};
 use super::simulated::{NAMESPACE, RELEASE, Simulated};
 use super::{fails, folder, misused, run, succeeds};
 
@@ -185,4 +186,57 @@ fn explain_reports_what_is_not_in_the_recording() {
     fails(&run(folder.path(), &["explain", "nsclass", "web", "--recording", "x"]), &["cannot read x"]);
     let early = explain(&["nsclass", "web", "--until", "3"]);
     fails(&early, &["web does not occur"]);
+}
+
+#[test]
+fn a_running_process_explains_as_its_recording_does() {
+    let folder = folder();
+    let dev = ["dev", "--controllers", "namespaceclass", "--listen", "127.0.0.1:0"];
+    let served = Served::start(folder.path(), &dev);
+    let page_of_dev = served.line("page ").replace("page", "").trim().to_owned();
+    served.shows(&["shop/shop", "Ready=True"]);
+    let args = [
+        "run",
+        "--controllers",
+        "namespaceclass",
+        "--kubeconfig",
+        "lockstep.kubeconfig",
+        "--record",
+        "run.jsonl",
+    ];
+    let nowhere = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"];
+    let page = ["--status-bind-address", "127.0.0.1:0"];
+    let program = Program::logging(folder.path(), &[&args[..], &nowhere, &page].concat());
+    let line = program.line("serving the live page");
+    let address = line.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
+    let url = format!("http://{address}");
+
+    let binding = ["explain", "namespaceclassbinding", "shop/shop"];
+    let from = |source: [&str; 2]| run(folder.path(), &[&binding[..], &source].concat());
+    let begun = Instant::now();
+    // The process goes on between two explanations, until nothing is left to do.
+    loop {
+        let (live, file) = (from(["--url", &url]), from(["--recording", "run.jsonl"]));
+        let is_same = live.status.success() && live.stdout == file.stdout;
+        if is_same && String::from_utf8_lossy(&live.stdout).contains("nothing left to do") {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{live:?}\n{file:?}");
+    }
+    assert!(succeeds(&from(["--url", &page_of_dev])).contains("Ready=True ResourcesApplied"));
+
+    fails(
+        &run(folder.path(), &["explain", "nsclass", "other", "--url", &url]),
+        &["other does not occur", &url],
+    );
+    fails(&from(["--url", &served.url]), &[&served.url]);
+    fails(
+        &from(["--url", "http://127.0.0.1:1"]),
+        &["cannot read from http://127.0.0.1:1", "--status-bind-address"],
+    );
+    fails(&from(["--url", "not a url"]), &["not a URL"]);
+    misused(&run(folder.path(), &binding), &["--recording"]);
+    misused(&run(folder.path(), &[&binding[..], &["--url", &url, "--until", "3"]].concat()), &["--until"]);
+    assert_eq!(program.terminate(), Some(0));
+    assert_eq!(served.terminate(), Some(0));
 }

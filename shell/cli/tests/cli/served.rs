@@ -50,6 +50,19 @@ impl Program {
         }
     }
 
+    /// Waits for a line that holds the text, and returns it.
+    pub(crate) fn line(&self, text: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) else {
+                panic!("{text:?} not shown");
+            };
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
     /// Asks it to end and tells how it did.
     pub(crate) fn terminate(mut self) -> Option<i32> {
         let id = rustix::process::Pid::from_child(&self.child);
@@ -92,6 +105,11 @@ impl Served {
     /// Waits for lines that hold the texts, in any order.
     pub(crate) fn shows(&self, texts: &[&str]) {
         self.program.shows(texts);
+    }
+
+    /// Waits for a line that holds the text, and returns it.
+    pub(crate) fn line(&self, text: &str) -> String {
+        self.program.line(text)
     }
 
     /// Asks it to end and tells how it did.

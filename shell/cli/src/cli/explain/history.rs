@@ -1,4 +1,4 @@
-//! The steps of a recording, with an index of its requests and objects.
+//! The steps of a run, with an index of their requests and objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,9 +11,12 @@ use lockstep_engine::recording::read::{Lines, Unreadable};
 use lockstep_engine::recording::{Line, RecordedStep};
 use serde_json::Value;
 
-/// A recording. Steps are identified by their index.
-pub(super) struct History {
-    pub(super) steps: Vec<RecordedStep>,
+/// Steps of one run. They are identified by their index.
+#[derive(Default)]
+pub(in crate::cli) struct History {
+    pub(super) steps: Vec<Arc<RecordedStep>>,
+    /// The states of objects that were watched before the first of these steps.
+    earlier: BTreeMap<ObjectRef, Arc<Value>>,
     requests: BTreeMap<ActionId, usize>,
     answers: BTreeMap<ActionId, usize>,
 }
@@ -34,22 +37,36 @@ pub(super) struct Sighting {
 }
 
 impl History {
-    /// Reads the steps, up to the one with that number.
+    /// Reads the steps of a recording, up to the one with that number.
     pub(super) fn read(lines: Lines<'_>, until: Option<u64>) -> Result<Self, Unreadable> {
-        let mut history = Self { steps: Vec::new(), requests: BTreeMap::new(), answers: BTreeMap::new() };
+        let mut history = Self::default();
         for line in lines {
             let Line::Step(step) = line? else { continue };
             if until.is_some_and(|until| step.number > until) {
                 break;
             }
-            let index = history.steps.len();
-            history.requests.extend(step.gave.requests.iter().map(|request| (request.id, index)));
-            if let Event::Finished { id, .. } = &step.event {
-                history.answers.insert(*id, index);
-            }
-            history.steps.push(step);
+            history.add(Arc::new(step));
         }
         Ok(history)
+    }
+
+    /// Returns the history of the last steps of a run. `earlier` is the state of objects before them.
+    pub(in crate::cli) fn of(
+        steps: impl IntoIterator<Item = Arc<RecordedStep>>,
+        earlier: BTreeMap<ObjectRef, Arc<Value>>,
+    ) -> Self {
+        let mut history = Self { earlier, ..Self::default() };
+        steps.into_iter().for_each(|step| history.add(step));
+        history
+    }
+
+    fn add(&mut self, step: Arc<RecordedStep>) {
+        let index = self.steps.len();
+        self.requests.extend(step.gave.requests.iter().map(|request| (request.id, index)));
+        if let Event::Finished { id, .. } = &step.event {
+            self.answers.insert(*id, index);
+        }
+        self.steps.push(step);
     }
 
     /// Returns the time of a step since the start of the process.
@@ -68,7 +85,7 @@ impl History {
     }
 
     /// Returns an action by its id.
-    pub(super) fn action(&self, id: ActionId) -> Option<&Action> {
+    pub(in crate::cli) fn action(&self, id: ActionId) -> Option<&Action> {
         let requests = &self.steps[self.requested(id)?].gave.requests;
         requests.iter().find(|request| request.id == id).map(|request| &request.action)
     }
@@ -100,9 +117,27 @@ impl History {
 
     /// Returns the last watched state of an object.
     pub(super) fn last_state(&self, wanted: &ObjectRef) -> Option<&Value> {
-        self.steps.iter().rev().find_map(|taken| {
+        let last = self.steps.iter().rev().find_map(|taken| {
             let (kind, object) = watched(&taken.event)?;
             (**kind == *wanted.kind && Name::of(object).object(kind) == *wanted).then_some(&**object)
+        });
+        last.or_else(|| self.earlier.get(wanted).map(|object| &**object))
+    }
+
+    /// Returns the last steps about an object, the newest first: events of its watch, and requests on it with their answers.
+    pub(in crate::cli) fn about<'a>(
+        &'a self,
+        wanted: &'a ObjectRef,
+    ) -> impl Iterator<Item = &'a RecordedStep> {
+        let is_target = |action: &Action| action.target() == Some(wanted);
+        self.steps.iter().rev().map(|step| &**step).filter(move |step| {
+            let is_event = match &step.event {
+                Event::Finished { id, .. } => self.action(*id).is_some_and(is_target),
+                event => {
+                    watched(event).is_some_and(|(kind, object)| Name::of(object).object(kind) == *wanted)
+                }
+            };
+            is_event || step.gave.requests.iter().any(|request| is_target(&request.action))
         })
     }
 
@@ -116,7 +151,7 @@ impl History {
 }
 
 /// Returns the object of a watch event.
-pub(super) fn watched(event: &Event) -> Option<(&Arc<Kind>, &Arc<Value>)> {
+pub(in crate::cli) fn watched(event: &Event) -> Option<(&Arc<Kind>, &Arc<Value>)> {
     match event {
         Event::Applied { kind, object } | Event::Deleted { kind, object } => Some((kind, object)),
         _ => None,

@@ -10,14 +10,14 @@ const SUMMARIES: [&str; 2] = ["Ready", "Valid"];
 
 /// What the table shows of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Row {
-    pub(super) kind: String,
-    pub(super) namespace: String,
-    pub(super) name: String,
+pub(in crate::cli) struct Row {
+    pub(in crate::cli) kind: String,
+    pub(in crate::cli) namespace: String,
+    pub(in crate::cli) name: String,
     /// The status of the condition: `True`, `False` or `Unknown`.
-    pub(super) ready: String,
-    pub(super) reason: String,
-    pub(super) message: String,
+    pub(in crate::cli) ready: String,
+    pub(in crate::cli) reason: String,
+    pub(in crate::cli) message: String,
     /// The time of the last change of the condition.
     pub(super) since: Option<Timestamp>,
     pub(super) created: Option<Timestamp>,
@@ -25,7 +25,7 @@ pub(super) struct Row {
 
 impl Row {
     /// Reads an object. A status that is older than the spec does not say whether the object is ready.
-    pub(super) fn of(kind: &Kind, object: &Value) -> Self {
+    pub(in crate::cli) fn of(kind: &Kind, object: &Value) -> Self {
         let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
         let conditions = conditions.map(Vec::as_slice).unwrap_or_default();
         let summary = SUMMARIES.iter().find_map(|name| conditions.iter().find(|one| one["type"] == **name));
@@ -51,7 +51,7 @@ impl Row {
         }
     }
 
-    pub(super) fn is_ready(&self) -> bool {
+    pub(in crate::cli) fn is_ready(&self) -> bool {
         self.ready == "True"
     }
 

@@ -1,6 +1,6 @@
-//! The explanation as text.
+//! The explanation, as data and as text.
 
-use std::fmt::Write as _;
+use std::fmt;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,6 +8,7 @@ use lockstep_engine::action::ActionId;
 use lockstep_engine::duration;
 use lockstep_engine::machine::{Event, ReconcileResult};
 use lockstep_engine::object::ObjectRef;
+use serde::{Deserialize, Serialize};
 
 use super::super::brief;
 use super::super::count::count;
@@ -18,35 +19,81 @@ use super::pass::Pass;
 /// The maximum number of earlier changes that are shown for a decision: the last ones.
 const CHANGES_MAX: usize = 5;
 
+/// The explanation of an object.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::cli) struct Explanation {
+    object: String,
+    /// The number of steps that it is made from.
+    steps: u64,
+    conditions: Vec<Explained>,
+    /// When the object is reconciled again.
+    next: String,
+}
+
+/// The explanation of one condition.
+#[derive(Debug, Serialize, Deserialize)]
+struct Explained {
+    condition: String,
+    status: String,
+    reason: String,
+    message: String,
+    facts: Vec<Fact>,
+}
+
+/// What the steps show about a decision.
+#[derive(Debug, Serialize, Deserialize)]
+struct Fact {
+    label: String,
+    text: String,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { object, steps, conditions, next } = self;
+        let mut lines = vec![format!("{object}, {}", count(*steps, "step"))];
+        for Explained { condition, status, reason, message, facts } in conditions {
+            lines.push(String::new());
+            lines.push(format!("{condition}={status} {reason}: {message}"));
+            lines.extend(facts.iter().map(|Fact { label, text }| format!("  {label:<8} {text}")));
+        }
+        lines.push(String::new());
+        lines.push(format!("next: {next}"));
+        for line in lines {
+            // Control characters in the steps must not break the line.
+            writeln!(f, "{}", line.replace(char::is_control, " ").trim_end())?;
+        }
+        Ok(())
+    }
+}
+
 /// Returns the explanation of an object; `None` if it does not occur.
-pub(super) fn explain(history: &History, object: &ObjectRef) -> Option<String> {
+pub(in crate::cli) fn explain(history: &History, object: &ObjectRef) -> Option<Explanation> {
     let decisions = decisions(history, object);
     let last = history.ends().rfind(|(ended, _)| *ended == object);
     if decisions.is_empty() && last.is_none() && history.last_state(object).is_none() {
         return None;
     }
-    let mut lines = vec![format!("{object}, {}", count(history.steps.len() as u64, "step"))];
-    for (condition, decision) in &decisions {
-        let Decision { status, reason, message, .. } = decision;
-        lines.push(String::new());
-        lines.push(format!("{condition}={status} {reason}: {message}"));
-        let found = match decision.step {
-            Some(step) => decided(history, object, decision, step),
-            None => vec![("decided", format!("before this recording; the status says {}", decision.since))],
+    let conditions = decisions.into_iter().map(|(condition, decision)| {
+        let facts = match decision.step {
+            Some(step) => decided(history, object, &decision, step),
+            None => {
+                vec![("decided", format!("before the recorded steps; the status says {}", decision.since))]
+            }
         };
-        lines.extend(found.into_iter().map(|(label, text)| format!("  {label:<8} {text}")));
-    }
-    lines.push(String::new());
-    lines.push(match last {
-        Some((_, end)) => format!("next: {}", next(history, end.step, end.result)),
-        None => "next: no reconcile of this object has ended in this recording".to_owned(),
+        let facts = facts.into_iter().map(|(label, text)| Fact { label: label.to_owned(), text });
+        let facts = facts.collect();
+        let Decision { status, reason, message, .. } = decision;
+        Explained { condition, status, reason, message, facts }
     });
-    let mut text = String::new();
-    for line in lines {
-        // Control characters in the file must not break the line.
-        let _infallible = writeln!(text, "{}", line.replace(char::is_control, " ").trim_end());
-    }
-    Some(text)
+    Some(Explanation {
+        object: object.to_string(),
+        steps: history.steps.len() as u64,
+        conditions: conditions.collect(),
+        next: last.map_or_else(
+            || "no reconcile of this object has ended in the recorded steps".to_owned(),
+            |(_, end)| next(history, end.step, end.result),
+        ),
+    })
 }
 
 /// Returns what is known about a decision.
@@ -60,7 +107,7 @@ fn decided(
     let mut lines = vec![("decided", at(history, step))];
     lines.push((
         "began",
-        pass.begin.map_or_else(|| "before this recording".to_owned(), |begin| began(history, begin)),
+        pass.begin.map_or_else(|| "before the recorded steps".to_owned(), |begin| began(history, begin)),
     ));
     for (answered, id) in &pass.answers {
         lines.push(("answer", answer(history, *answered, *id)));
