@@ -19,20 +19,24 @@ mod normalise;
 mod protobuf;
 mod real_arm;
 mod scenario;
+mod specimen;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use tokio::sync::RwLock;
 
+use self::scenario::CLIENT;
+
 pub use self::answer::Answer;
 pub use self::arm::Arm;
 pub use self::difference::differences;
-pub use self::generate::{CONFIG_MAPS, DEPLOYMENTS, Kind, WIDGETS, install, sequences, widgets};
+pub use self::generate::{Kind, changing_definitions, install, sequences, widgets};
 pub use self::lifecycle::{lifecycles, own_definitions, own_lifecycles};
 pub use self::model_arm::ModelArm;
 pub use self::normalise::{Normaliser, Pairs};
 pub use self::real_arm::RealArm;
-pub use self::scenario::{Scenario, Step};
+pub use self::scenario::{Scenario, Step, Watch};
 
 /// The result of a comparison.
 #[derive(Debug, Default)]
@@ -77,7 +81,7 @@ pub async fn compare(
 
 /// Runs a scenario on one server and returns the normalised answers.
 pub async fn transcript(scenario: &Scenario, arm: &mut impl Arm) -> anyhow::Result<Vec<Answer>> {
-    let mut variables = scenario.variables();
+    let mut variables = BTreeMap::from([(CLIENT, scenario.variables())]);
     let mut normaliser = Normaliser::default();
     let mut answers = Vec::new();
     arm.prepare(&scenario.namespace).await?;
@@ -85,8 +89,11 @@ pub async fn transcript(scenario: &Scenario, arm: &mut impl Arm) -> anyhow::Resu
         if step.compact {
             arm.compact().await?;
         }
-        let answer = arm.send(step, &variables).await?;
-        step.save(&answer, &mut variables);
+        let shared = &variables[CLIENT];
+        let mut known = variables.get(step.client).unwrap_or(shared).clone();
+        let answer = arm.send(step, &known).await?;
+        step.save(&answer, &mut known);
+        variables.insert(step.client, known);
         answers.push(normaliser.normalise(step, answer));
     }
     Ok(answers)

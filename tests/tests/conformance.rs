@@ -1,27 +1,32 @@
 //! Tests that the API server model answers as a real kube-apiserver does.
 
 use std::cell::{Cell, RefCell};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use lockstep_tests::conformance::{
-    CONFIG_MAPS, DEPLOYMENTS, Kind, ModelArm, RealArm, Report, Scenario, WIDGETS, compare, install,
-    lifecycles, own_definitions, own_lifecycles, sequences, widgets,
+    Kind, ModelArm, RealArm, Report, Scenario, changing_definitions, compare, install, lifecycles,
+    own_definitions, own_lifecycles, sequences, widgets,
 };
 use lockstep_tests::control_plane::ControlPlane;
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use proptest::strategy::{BoxedStrategy, Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use tokio::runtime::Runtime;
 
-/// The number of generated sequences of each kind, unless `PROPTEST_CASES` sets another; twenty times as many in the tier
-/// `nightly`.
+/// The number of generated sequences, unless `PROPTEST_CASES` sets another; twenty times as many in the tier `nightly`.
 const SEQUENCES: u32 = 120;
+const SEQUENCES_OF_EACH_KIND: u32 = 5;
+const SEQUENCES_OF_DEFINITIONS: u32 = 30;
 
 /// The number of compared requests, so that no suite passes that compares nothing. The numbers of the hand-written scenarios
 /// and of the lifecycles are exact. The number of generated requests is a minimum, because it changes with the generator.
-const HANDWRITTEN: usize = 1263;
+const HANDWRITTEN: usize = 1441;
 const BUILT_IN_LIFECYCLES: usize = 2047;
 const OWN_LIFECYCLES: usize = 273;
 const GENERATED: usize = 1400;
+const GENERATED_OF_ALL_KINDS: usize = 2500;
+const GENERATED_OF_DEFINITIONS: usize = 500;
 
 /// Returns the hand-written scenarios, in the order of their names; `SCENARIO` picks one.
 fn scenarios() -> anyhow::Result<Vec<PathBuf>> {
@@ -99,56 +104,112 @@ fn settle(report: &Report, requests: usize) {
 
 #[test]
 fn generated_sequences_about_config_maps_agree() -> anyhow::Result<()> {
-    sequences_agree("config-maps", CONFIG_MAPS)
+    sequences_agree(&[("config-maps".to_owned(), sequences(&Kind::config_maps()))], SEQUENCES, GENERATED)
 }
 
 #[test]
 fn generated_sequences_about_deployments_agree() -> anyhow::Result<()> {
-    sequences_agree("deployments", DEPLOYMENTS)
+    sequences_agree(&[("deployments".to_owned(), sequences(&Kind::deployments()))], SEQUENCES, GENERATED)
 }
 
 #[test]
 fn generated_sequences_about_widgets_agree() -> anyhow::Result<()> {
-    sequences_agree("widgets", WIDGETS)
+    sequences_agree(&[("widgets".to_owned(), sequences(&Kind::widgets()))], SEQUENCES, GENERATED)
 }
 
-/// Compares sequences, the same in every run, each in a namespace of its own. A failing sequence is shrunk.
-#[expect(clippy::print_stdout, reason = "the figures belong to the output of the test")]
-fn sequences_agree(name: &str, kind: Kind) -> anyhow::Result<()> {
-    let runtime = Runtime::new()?;
-    let mut arms = (ModelArm::default(), runtime.block_on(RealArm::new(ControlPlane::shared()))?);
-    runtime.block_on(install(&mut arms.0, &widgets()?))?;
-    runtime.block_on(install(&mut arms.1, &widgets()?))?;
-    let (arms, number, compared) = (RefCell::new(arms), Cell::new(0), Cell::new(0));
+#[test]
+fn generated_sequences_about_each_built_in_kind_agree() -> anyhow::Result<()> {
+    let kinds = Kind::built_in()?;
+    let named =
+        kinds.iter().enumerate().map(|(number, kind)| (format!("built-in-{number}"), sequences(kind)));
+    sequences_agree(&named.collect::<Vec<_>>(), SEQUENCES_OF_EACH_KIND, GENERATED_OF_ALL_KINDS)
+}
 
+#[test]
+fn generated_sequences_about_changing_definitions_agree() -> anyhow::Result<()> {
+    let sequences = ("changing".to_owned(), changing_definitions()?);
+    sequences_agree(&[sequences], SEQUENCES_OF_DEFINITIONS, GENERATED_OF_DEFINITIONS)
+}
+
+/// The two servers of generated sequences.
+struct Servers {
+    runtime: Runtime,
+    model: ModelArm,
+    real: RealArm,
+}
+
+impl Servers {
+    fn start() -> anyhow::Result<Self> {
+        let runtime = Runtime::new()?;
+        let (mut model, mut real) =
+            (ModelArm::default(), runtime.block_on(RealArm::new(ControlPlane::shared()))?);
+        runtime.block_on(install(&mut model, &widgets()?))?;
+        runtime.block_on(install(&mut real, &widgets()?))?;
+        Ok(Self { runtime, model, real })
+    }
+
+    /// Compares a sequence in a namespace of its own.
+    fn compare(&mut self, namespace: String, scenario: Scenario) -> anyhow::Result<Report> {
+        let scenario = Scenario { name: namespace.clone(), namespace, ..scenario };
+        self.runtime.block_on(compare(&scenario, &mut self.model, &mut self.real))
+    }
+}
+
+/// Compares sequences, the same in every run, and prints the rate of differences. The first failing sequence is shrunk.
+#[expect(clippy::print_stdout, reason = "the figures belong to the output of the test")]
+fn sequences_agree(
+    strategies: &[(String, BoxedStrategy<Scenario>)],
+    sequences: u32,
+    least: usize,
+) -> anyhow::Result<()> {
+    let mut servers = Servers::start()?;
     let config = Config { failure_persistence: None, ..Config::default() };
     let is_nightly = std::env::var("LOCKSTEP_TIER").is_ok_and(|tier| tier == "nightly");
     let cases = match std::env::var_os("PROPTEST_CASES") {
         Some(_) => config.cases,
-        None if is_nightly => 20 * SEQUENCES,
-        None => SEQUENCES,
+        None if is_nightly => 20 * sequences,
+        None => sequences,
     };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner = TestRunner::new_with_rng(Config { cases, ..config }, rng);
-    let verdict = runner.run(&sequences(kind), |scenario| {
-        number.set(number.get() + 1);
-        let scenario = Scenario { namespace: format!("generated-{name}-{}", number.get()), ..scenario };
-        let (model, real) = &mut *arms.borrow_mut();
-        let report = runtime
-            .block_on(compare(&scenario, model, real))
-            .map_err(|error| TestCaseError::fail(format!("{error:#}")))?;
-        compared.set(compared.get() + report.compared);
-        match report.disagreements.first() {
-            None => Ok(()),
-            Some(first) => Err(TestCaseError::fail(first.clone())),
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let (mut report, mut failing, number) = (Report::default(), Vec::new(), Cell::new(0));
+    for (name, strategy) in strategies {
+        for _ in 0..cases {
+            let tree = strategy.new_tree(&mut runner).map_err(|reason| anyhow::anyhow!("{reason}"))?;
+            number.set(number.get() + 1);
+            let mut found = servers.compare(format!("generated-{name}-{}", number.get()), tree.current())?;
+            // The states of the two servers differ after a difference, so only the first one counts.
+            found.disagreements.truncate(1);
+            if let Some(first) = found.disagreements.first_mut() {
+                first.push_str("\n    in ");
+                first.push_str(&tree.current().to_string());
+                failing.push((name, tree));
+            }
+            report.absorb(found);
         }
-    });
-    println!("{name}: {} requests of {} sequences compared", compared.get(), number.get());
-    verdict.map_err(|error| anyhow::anyhow!("{error}"))?;
-    anyhow::ensure!(
-        cases < SEQUENCES || compared.get() >= GENERATED,
-        "only {} requests compared",
-        compared.get()
+    }
+    let (compared, different) = (report.compared, report.disagreements.len());
+    let number_compared = number.get();
+    println!(
+        "{compared} requests of {number_compared} sequences compared, {different} sequences with a difference"
     );
+    if let Some((name, tree)) = failing.into_iter().next() {
+        let servers = RefCell::new(servers);
+        let shrunk = runner.run_one(tree, |scenario| {
+            number.set(number.get() + 1);
+            let found = servers.borrow_mut().compare(format!("generated-{name}-{}", number.get()), scenario);
+            match found.map_err(|error| TestCaseError::fail(format!("{error:#}")))?.disagreements.first() {
+                None => Ok(()),
+                Some(first) => Err(TestCaseError::fail(first.clone())),
+            }
+        });
+        let mut text = report.disagreements.join("\n\n");
+        if let Err(TestError::Fail(reason, scenario)) = shrunk {
+            // Writing to a String can't fail.
+            let _ = write!(text, "\n\nthe first one, shrunk: {reason}\n    in {scenario}");
+        }
+        anyhow::bail!(text);
+    }
+    anyhow::ensure!(cases < sequences || compared >= least, "only {compared} requests compared");
     Ok(())
 }

@@ -30,7 +30,7 @@ use serde_json::Value;
 pub use self::codec::Source;
 pub(crate) use self::codec::whole;
 pub use self::data::Column;
-pub use self::resource::{Resource, TOKEN_REQUEST};
+pub use self::resource::{Resource, SCALE, TOKEN_REQUEST};
 use crate::cause::Cause;
 use crate::schema::Schema;
 
@@ -71,6 +71,16 @@ pub fn normalise(resource: &Resource, object: &mut Value, source: Source) -> Vec
 /// has a Go type.
 pub fn read_metadata(metadata: &Value) -> Result<Value, String> {
     codec::metadata(metadata)
+}
+
+/// Completes an object without content as its Go type does, without defaults.
+pub(crate) fn complete_empty(resource: &Resource, object: &mut Value) {
+    normalise(resource, object, Source::Document);
+    strategy::complete(resource, object);
+    if ["Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"].contains(&resource.kind) {
+        // The server's internal form has a number here, not a pointer.
+        object["spec"]["replicas"] = 0.into();
+    }
 }
 
 /// Sets the defaults that the real server sets in code; the object has been [normalised](normalise).

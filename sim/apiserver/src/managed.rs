@@ -15,6 +15,7 @@ mod manager;
 mod merge;
 mod ownership;
 mod path;
+mod scale;
 mod set;
 mod typed;
 mod value;
@@ -23,6 +24,7 @@ use serde_json::Value;
 
 pub use self::configuration::ApplyError;
 pub use self::manager::Manager;
+pub use self::scale::Replicas;
 use crate::schema::Schema;
 
 /// Returns the message of a status that reports conflicts, as [`ApplyError::Conflicts`] lists them.
@@ -85,6 +87,21 @@ pub fn apply(
     force: bool,
 ) -> Result<Value, ApplyError> {
     configuration::apply(schema, live, config, manager, force)
+}
+
+/// Sets the managed fields of a `Scale` to the owners of its object's replicas; `replicas` finds them by API version.
+pub fn show_scale_owners(object: &Value, scale: &mut Value, replicas: impl Fn(&str) -> Replicas) {
+    scale::from_parent(object, scale, replicas);
+}
+
+/// Updates the managed fields of an object to those of its changed `Scale`, which the object's `api_version` served.
+pub fn take_scale_owners(
+    object: &mut Value,
+    scale: &Value,
+    api_version: &str,
+    replicas: impl Fn(&str) -> Replicas,
+) {
+    scale::to_parent(object, scale, api_version, replicas);
 }
 
 /// Returns the name of an object in messages: `namespace/name; group/version, Kind=kind`.

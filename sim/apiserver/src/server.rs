@@ -214,6 +214,9 @@ impl ApiServer {
         };
         let scope = Scope::new(resource, version, path);
         let known = scope.subresource.is_empty() || scope.version().has_subresource(&scope.subresource);
+        if fits && !known && scope.resource.is_custom() {
+            return Err(scope.not_found());
+        }
         if !fits || !known {
             return Err(Status::no_such_path());
         }
@@ -328,11 +331,16 @@ impl ApiServer {
         request: &Request<'_>,
         options: &mut WriteOptions,
     ) -> Result<Answer, Status> {
-        let object = admit::request_object(scope, request, options)?;
+        let mut object = admit::request_object(scope, request, options)?;
         scope.check_name(&object)?;
         let live = self.store.get(scope.resource.table, &scope.key()).cloned();
         let Some(live) = live else {
             if strategy::allows_create_on_update(scope) && scope.subresource.is_empty() {
+                write::check_version_syntax(meta::resource_version(&object))?;
+                if !options.dry_run {
+                    // Any other version is ignored here.
+                    meta::remove(&mut object, "resourceVersion");
+                }
                 return write::create_object(self, scope, object, options, Tracking::Update);
             }
             return Err(scope.not_found());

@@ -18,6 +18,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Returns the answer with the events of a watch that is open; its head was an answer of its own.
+    pub(super) fn of_events(events: Value) -> Self {
+        Self { code: 200, media_type: String::new(), warnings: Vec::new(), has_audit_id: false, body: events }
+    }
+
     /// Reads an answer with this body.
     pub(super) fn new(response: &http::response::Parts, body: Value) -> Self {
         let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();

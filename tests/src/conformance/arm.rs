@@ -22,7 +22,7 @@ pub(super) fn request(step: &Step, variables: &Variables) -> anyhow::Result<http
         .method(step.method.clone())
         .uri(step.path(variables))
         // The field manager of a request without one.
-        .header(http::header::USER_AGENT, "conformance/1")
+        .header(http::header::USER_AGENT, format!("{}/1", step.client))
         .header(http::header::ACCEPT, step.accept);
     if step.body.is_some() {
         request = request.header(http::header::CONTENT_TYPE, step.content_type);

@@ -66,9 +66,15 @@ fn walk(path: &str, model: &Value, real: &Value, pairs: &mut Pairs, found: &mut 
         (Value::String(_), Value::String(_)) => {
             found.push(account(path, &model.to_string(), &real.to_string()));
         }
-        _ if model == real => {}
+        _ if model == real || are_same_number(model, real) => {}
         _ => found.push(account(path, &model.to_string(), &real.to_string())),
     }
+}
+
+/// Returns whether two values are the same number in another notation: a float may be written without an exponent.
+fn are_same_number(model: &Value, real: &Value) -> bool {
+    let is_float = |value: &Value| value.is_number() && !value.is_i64();
+    is_float(model) && is_float(real) && model.as_f64() == real.as_f64()
 }
 
 fn or_absent(value: Option<&Value>) -> String {

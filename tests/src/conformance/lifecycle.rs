@@ -1,13 +1,7 @@
 //! The lifecycle of an object of every kind: it is created, read, written in every way, and deleted.
 
-use std::collections::BTreeMap;
-
-use anyhow::Context;
 use http::Method;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use lockstep_apiserver::builtin;
-use lockstep_engine::yaml;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::merge::merge;
@@ -15,43 +9,14 @@ use super::protobuf;
 use super::scenario::{
     APPLY, JSON_PATCH, MERGE, METADATA_LIST, PROTOBUF, STRATEGIC, Scenario, Step, TABLE, Variables,
 };
-
-/// An object for the lifecycle of its kind; `specimens.yaml` describes the fields.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Specimen {
-    manifest: Value,
-    #[serde(default)]
-    changes: Vec<Value>,
-    #[serde(default)]
-    status: Option<Value>,
-    #[serde(default)]
-    invalid: Vec<Value>,
-    /// The object as it is served after the server's own writes.
-    #[serde(default)]
-    settled: Option<String>,
-    /// Whether controllers are involved in the deletion, which then has a scenario of its own.
-    #[serde(default)]
-    ends_elsewhere: bool,
-}
-
-/// The data about a kind that the requests need.
-struct Kind {
-    api_version: String,
-    name: String,
-    plural: String,
-    namespaced: bool,
-    has_status: bool,
-    has_scale: bool,
-}
+use super::specimen::{self, Kind, Specimen};
 
 /// Returns a scenario for each kind that the model serves and that can be created and read.
 ///
 /// # Errors
 /// If a kind has no specimen, or a specimen no such kind.
 pub fn lifecycles() -> anyhow::Result<Vec<Scenario>> {
-    let stored = builtin::resources().iter().filter(|resource| is_stored(resource));
-    lifecycles_of(stored.map(Kind::of_builtin), include_str!("specimens.yaml"))
+    specimen::built_in()?.iter().map(|(kind, specimen)| lifecycle(kind, specimen)).collect()
 }
 
 /// Returns a scenario for each of Lockstep's own kinds, with the CRDs of [`own_definitions`].
@@ -68,65 +33,11 @@ pub fn own_definitions() -> Vec<CustomResourceDefinition> {
 }
 
 fn lifecycles_of(kinds: impl Iterator<Item = Kind>, specimens: &str) -> anyhow::Result<Vec<Scenario>> {
-    let specimens: Vec<Specimen> = yaml::read(specimens)?;
-    let text =
-        |specimen: &Specimen, key: &str| specimen.manifest[key].as_str().unwrap_or_default().to_owned();
-    let mut by_kind: BTreeMap<_, _> =
-        specimens.into_iter().map(|each| ((text(&each, "apiVersion"), text(&each, "kind")), each)).collect();
-    let mut scenarios = Vec::new();
-    for kind in kinds {
-        let specimen = by_kind.remove(&(kind.api_version.clone(), kind.name.clone()));
-        let specimen =
-            specimen.with_context(|| format!("{} {} has no specimen", kind.api_version, kind.name))?;
-        scenarios.push(lifecycle(&kind, &specimen)?);
-    }
-    anyhow::ensure!(by_kind.is_empty(), "specimens of kinds that are not served: {:?}", by_kind.keys());
-    Ok(scenarios)
-}
-
-impl Kind {
-    fn of_builtin(resource: &builtin::Resource) -> Self {
-        let builtin::Resource { group, version, .. } = resource;
-        Self {
-            api_version: if group.is_empty() { (*version).to_owned() } else { format!("{group}/{version}") },
-            name: resource.kind.to_owned(),
-            plural: resource.plural.to_owned(),
-            namespaced: resource.namespaced,
-            has_status: resource.subresources.contains(&"status"),
-            has_scale: resource.subresources.contains(&"scale"),
-        }
-    }
-
-    fn of_definition(crd: &CustomResourceDefinition) -> Self {
-        Self {
-            api_version: format!("{}/{}", crd.spec.group, crd.spec.versions[0].name),
-            name: crd.spec.names.kind.clone(),
-            plural: crd.spec.names.plural.clone(),
-            namespaced: crd.spec.scope == "Namespaced",
-            has_status: true,
-            has_scale: false,
-        }
-    }
-
-    /// Returns the path of the group version.
-    fn path(&self) -> String {
-        let root = if self.api_version.contains('/') { "apis" } else { "api" };
-        format!("{root}/{}", self.api_version)
-    }
-}
-
-/// Returns whether objects of the kind can be created and read again; reviews can't.
-fn is_stored(resource: &builtin::Resource) -> bool {
-    let entries = builtin::api_resources(&Kind::of_builtin(resource).path()).unwrap_or_default();
-    let entry = entries.iter().find(|entry| entry["name"] == resource.plural);
-    let verbs = entry.and_then(|entry| entry["verbs"].as_array());
-    ["create", "get"].iter().all(|verb| verbs.is_some_and(|verbs| verbs.iter().any(|each| each == verb)))
+    specimen::of_kinds(kinds, specimens)?.iter().map(|(kind, specimen)| lifecycle(kind, specimen)).collect()
 }
 
 fn lifecycle(kind: &Kind, specimen: &Specimen) -> anyhow::Result<Scenario> {
-    let scope = if kind.namespaced { "namespaces/${ns}/" } else { "" };
-    let (group, version) = kind.api_version.split_once('/').unwrap_or(("core", &kind.api_version));
-    let label = format!("{}-{}-{version}", kind.plural, group.split('.').next().unwrap_or_default());
+    let label = kind.label();
     let mut manifest = specimen.manifest.clone();
     if manifest["metadata"]["name"].is_null() {
         manifest["metadata"]["name"] = if kind.namespaced { "a" } else { "${ns}" }.into();
@@ -136,8 +47,7 @@ fn lifecycle(kind: &Kind, specimen: &Specimen) -> anyhow::Result<Scenario> {
         "{label}: a status is for kinds that have one"
     );
     let name = manifest["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let lifecycle =
-        Lifecycle { all: format!("/{}/{scope}{}", kind.path(), kind.plural), name, manifest, specimen };
+    let lifecycle = Lifecycle { all: kind.collection(), name, manifest, specimen };
     let mut steps = lifecycle.birth();
     steps.extend(lifecycle.writes());
     steps.extend(lifecycle.views());

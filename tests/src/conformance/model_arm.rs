@@ -1,5 +1,7 @@
 //! The API server model.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use lockstep_apiserver::server::{Actors, ApiServer, Options, Response, WatchId};
@@ -7,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, body};
 use super::arm::{Arm, request};
-use super::scenario::{Step, Variables};
+use super::scenario::{Step, Variables, Watch};
 
 /// How many seconds of virtual time to wait for the condition of a step.
 const PATIENCE_SECONDS: u32 = 60;
@@ -17,6 +19,8 @@ pub struct ModelArm {
     server: ApiServer,
     actors: Actors,
     now: Timestamp,
+    /// The open watch of each client.
+    watches: BTreeMap<&'static str, WatchId>,
 }
 
 impl Default for ModelArm {
@@ -24,18 +28,30 @@ impl Default for ModelArm {
         let options = Options::default();
         let now = options.start + SignedDuration::from_hours(24 * 365 * 50);
         let server = ApiServer::new(&Options { start: now, ..options });
-        Self { server, actors: Actors::default(), now }
+        Self { server, actors: Actors::default(), now, watches: BTreeMap::new() }
     }
 }
 
 impl ModelArm {
     fn once(&mut self, step: &Step, variables: &Variables) -> anyhow::Result<Answer> {
         self.now += SignedDuration::from_millis(1);
+        if step.watch == Watch::Read {
+            let Some(id) = self.watches.remove(step.client) else {
+                return Ok(Answer::of_events(Value::Null));
+            };
+            return Ok(Answer::of_events(self.events(id, step)?));
+        }
         let request = request(step, variables)?.map(Bytes::from);
         match self.server.handle(&request, self.now) {
             Response::Complete(response) => {
                 let (parts, bytes) = response.into_parts();
                 Ok(Answer::new(&parts, body(&bytes)))
+            }
+            Response::Watch(response, id) if step.watch == Watch::Open => {
+                if let Some(earlier) = self.watches.insert(step.client, id) {
+                    self.server.cancel_watch(earlier);
+                }
+                Ok(Answer::new(&response.into_parts().0, Value::Null))
             }
             Response::Watch(response, id) => {
                 let events = self.events(id, step)?;

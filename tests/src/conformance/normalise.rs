@@ -65,7 +65,9 @@ impl Normaliser {
         if let Some(prefix) = step.body.as_ref().and_then(|body| body["metadata"]["generateName"].as_str()) {
             self.prefixes.insert(prefix.to_owned());
         }
-        if !step.keep.is_empty() {
+        if answer.body.get("swagger").is_some() {
+            openapi::reduce_v2(&mut answer.body, &step.keep);
+        } else if !step.keep.is_empty() {
             keep(&mut answer.body, &step.keep);
         }
         if answer.body["kind"] == "Status" {
@@ -129,9 +131,11 @@ impl Normaliser {
 
     fn text(&mut self, key: &str, text: &str) -> String {
         // The server appends the difference to the message of a forbidden update, in the notation of Go's types.
-        let message = text.split("\n@@ ").next().unwrap_or_default();
+        let message = sorted_fields(text.split("\n@@ ").next().unwrap_or_default());
         let message =
-            without_numbers_after(message, &["selfType", "trying to send message larger than max ("]);
+            without_numbers_after(&message, &["selfType", "trying to send message larger than max ("]);
+        // Go quotes an empty list and an absent one differently, and the model has only the latter.
+        let message = message.replacen("Invalid value: []: ", "Invalid value: null: ", 1);
         let text = if key == "message" { message.as_str() } else { text };
         if key == "resourceVersion" && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
             let next = self.versions.len() + 1;
@@ -229,6 +233,15 @@ impl Normaliser {
         }
         result
     }
+}
+
+/// Sorts the unknown fields in a message: a patch keeps the order of fields that it copies, which is not that of the model.
+fn sorted_fields(message: &str) -> String {
+    const BEFORE: &str = "strict decoding error: ";
+    let Some((before, fields)) = message.split_once(BEFORE) else { return message.to_owned() };
+    let mut fields: Vec<&str> = fields.split(", ").collect();
+    fields.sort_unstable();
+    format!("{before}{BEFORE}{}", fields.join(", "))
 }
 
 /// Removes the digits after some texts: the server numbers types of rules by the time, and counts bytes of its own encoding.

@@ -1,9 +1,11 @@
 //! The real kube-apiserver.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use futures::stream::BoxStream;
 use futures::{AsyncBufReadExt, StreamExt, TryStreamExt};
 use http_body_util::BodyExt;
 use kube::Client;
@@ -14,7 +16,7 @@ use tokio::net::UnixStream;
 
 use super::answer::{Answer, body};
 use super::arm::{Arm, request};
-use super::scenario::{Step, Variables};
+use super::scenario::{Step, Variables, Watch};
 use crate::control_plane::ControlPlane;
 
 /// How long to wait for asynchronous results: events of a watch, and the conditions of a step.
@@ -27,12 +29,16 @@ const SILENCE: Duration = Duration::from_secs(10);
 pub struct RealArm {
     client: Client,
     etcd: PathBuf,
+    /// The lines of the open watch of each client.
+    watches: BTreeMap<&'static str, Lines>,
 }
+
+type Lines = BoxStream<'static, std::io::Result<String>>;
 
 impl RealArm {
     /// Uses a control plane as its administrator.
     pub async fn new(plane: &ControlPlane) -> anyhow::Result<Self> {
-        Ok(Self { client: plane.client().await?, etcd: plane.etcd() })
+        Ok(Self { client: plane.client().await?, etcd: plane.etcd(), watches: BTreeMap::new() })
     }
 
     /// Sends a request to etcd's JSON gateway.
@@ -48,13 +54,23 @@ impl RealArm {
         Ok(serde_json::from_str(body)?)
     }
 
-    async fn once(&self, step: &Step, variables: &Variables) -> anyhow::Result<Answer> {
+    async fn once(&mut self, step: &Step, variables: &Variables) -> anyhow::Result<Answer> {
+        if step.watch == Watch::Read {
+            let Some(lines) = self.watches.remove(step.client) else {
+                return Ok(Answer::of_events(Value::Null));
+            };
+            return Ok(Answer::of_events(events(lines, step).await?));
+        }
         let request = request(step, variables)?.map(Body::from);
         let sent = self.client.send(request).await;
         let response = sent.with_context(|| format!("{} {} as {}", step.method, step.path, step.accept))?;
         let (parts, stream) = response.into_parts();
-        let body = match step.events {
-            Some(_) if parts.status.is_success() => events(stream, step).await?,
+        let body = match (step.watch, step.events) {
+            (Watch::Open, _) if parts.status.is_success() => {
+                self.watches.insert(step.client, lines(stream));
+                Value::Null
+            }
+            (_, Some(_)) if parts.status.is_success() => events(lines(stream), step).await?,
             _ => body(&stream.collect_bytes().await?),
         };
         Ok(Answer::new(&parts, body))
@@ -92,9 +108,12 @@ impl Arm for RealArm {
     }
 }
 
+fn lines(stream: Body) -> Lines {
+    stream.into_data_stream().map_err(std::io::Error::other).into_async_read().lines().boxed()
+}
+
 /// Takes events from a watch until there are enough, the server ends it, or no more events arrive.
-async fn events(stream: Body, step: &Step) -> anyhow::Result<Value> {
-    let mut lines = stream.into_data_stream().map_err(std::io::Error::other).into_async_read().lines();
+async fn events(mut lines: Lines, step: &Step) -> anyhow::Result<Value> {
     let mut events = Vec::new();
     while !step.has_enough(&events) {
         let Ok(Some(line)) = tokio::time::timeout(SILENCE, lines.next()).await else { break };

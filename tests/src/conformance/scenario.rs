@@ -14,6 +14,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 use anyhow::Context;
@@ -41,6 +42,9 @@ pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 /// The media type of a list of metadata alone.
 pub(super) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
+/// The client of a request that names none.
+pub(super) const CLIENT: &str = "conformance";
+
 /// The values of `${name}` in paths and bodies.
 pub(super) type Variables = BTreeMap<String, String>;
 
@@ -60,6 +64,9 @@ pub struct Scenario {
 /// One request, and what to do with its answer.
 #[derive(Debug, Clone)]
 pub struct Step {
+    /// The client that sends the request. Each client knows only the values of its own answers, and those of the default
+    /// client before its first request.
+    pub client: &'static str,
     /// The method.
     pub method: Method,
     /// Path and query.
@@ -80,14 +87,27 @@ pub struct Step {
     pub collected: bool,
     /// How many events to take from a watch.
     pub events: Option<usize>,
-    /// The object with the last event to take from a watch.
+    /// The end of the name of the object with the last event to take from a watch.
     pub last: Option<&'static str>,
+    /// What the request does to the open watch of its client.
+    pub watch: Watch,
     /// Compact the history first.
     pub compact: bool,
     /// How many characters `${pad}` in the body has.
     pub pad: usize,
     /// If not empty, named elements of lists are compared only if they are named here.
     pub keep: Vec<String>,
+}
+
+/// What a request does to the open watch of its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watch {
+    /// Nothing. If the request itself is a watch, its events are read at once.
+    Keep,
+    /// Opens a watch; other requests follow before its events are read.
+    Open,
+    /// Sends no request, but reads the events of the open watch.
+    Read,
 }
 
 #[derive(Deserialize)]
@@ -147,10 +167,24 @@ impl Scenario {
     }
 }
 
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} requests:", self.steps.len())?;
+        for (index, Step { client, method, path, content_type, body, .. }) in self.steps.iter().enumerate() {
+            write!(f, "\n    {:2} {client}: {method} {path}", index + 1)?;
+            if let Some(body) = body {
+                write!(f, " {content_type} {body}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Step {
     /// Creates a request with a JSON body or none.
     pub fn new(method: Method, path: impl Into<String>, body: Option<Value>) -> Self {
         Self {
+            client: CLIENT,
             method,
             path: path.into(),
             content_type: "application/json",
@@ -162,6 +196,7 @@ impl Step {
             collected: false,
             events: None,
             last: None,
+            watch: Watch::Keep,
             compact: false,
             pad: 0,
             keep: Vec::new(),
@@ -229,9 +264,9 @@ impl Step {
 
     /// Returns whether a watch has returned enough events.
     pub fn has_enough(&self, events: &[Value]) -> bool {
+        let name = |event: &Value| event.pointer("/object/metadata/name")?.as_str().map(str::to_owned);
         let is_last = |event: &Value| {
-            self.last
-                .is_some_and(|name| event.pointer("/object/metadata/name").is_some_and(|found| found == name))
+            self.last.is_some_and(|last| name(event).is_some_and(|name| name.ends_with(last)))
         };
         events.len() >= self.events.unwrap_or_default() || events.last().is_some_and(is_last)
     }

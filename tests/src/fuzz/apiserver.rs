@@ -112,7 +112,7 @@ const fn known(code: u16, message: &'static str, fits: fn(&Request<Bytes>) -> bo
 
 /// The 5xx answers of the real server to what a client sends: failures inside of it that no code maps to a 4xx. Any other 5xx is a
 /// bug of the model.
-const SERVER_ERRORS: [ServerError; 22] = [
+const SERVER_ERRORS: [ServerError; 23] = [
     // The version in a query is parsed below the validation of the options.
     known(500, "resourceVersion: Invalid value: ", is_read),
     // The server waits for its cache to reach the version, then gives up.
@@ -127,6 +127,8 @@ const SERVER_ERRORS: [ServerError; 22] = [
     known(500, "failed to convert patch object ", is_apply),
     known(500, "failed to convert new object ", is_apply),
     known(500, "failed to create typed ", is_apply),
+    // So does the apply of a scale of a custom resource.
+    known(500, "failed to create manager for existing fields: ", is_of_scale),
     known(500, "failed to decode managed fields: ", is_apply),
     // So does the merge of a strategic patch that does not fit the type.
     known(500, "The order in patch list:", is_strategic),

@@ -23,6 +23,19 @@ pub struct Resource {
     pub subresources: &'static [&'static str],
 }
 
+/// The kind of the subresource `scale`.
+pub static SCALE: Resource = Resource {
+    group: "autoscaling",
+    version: "v1",
+    kind: "Scale",
+    plural: "scales",
+    singular: "scale",
+    short_names: &[],
+    categories: &[],
+    namespaced: true,
+    subresources: &[],
+};
+
 /// The kind of writes to `serviceaccounts/token` only.
 pub static TOKEN_REQUEST: Resource = Resource {
     group: "authentication.k8s.io",

@@ -72,7 +72,7 @@ pub(crate) fn plain(value: &Value) -> String {
         Value::Bool(bool) => bool.to_string(),
         Value::String(string) => string.clone(),
         Value::Number(number) => match number.as_f64() {
-            Some(float) if number.is_f64() => self::float(float),
+            Some(float) if !number.is_i64() => self::float(float),
             _ => number.to_string(),
         },
         Value::Array(list) => format!("[{}]", list.iter().map(plain).collect::<Vec<_>>().join(" ")),
@@ -113,8 +113,8 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
         Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",

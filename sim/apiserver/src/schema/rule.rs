@@ -1,5 +1,7 @@
 //! Compiled rules in the Common Expression Language (`x-kubernetes-validations`).
 
+pub(super) mod negation;
+
 use std::sync::Arc;
 
 use kube_cel::cel::parser::{Expression, Parser};
@@ -12,7 +14,9 @@ pub(super) struct Program(Expression);
 
 impl Program {
     fn compile(source: &str) -> Result<Self, ParseErrors> {
-        Parser::default().enable_optional_syntax(true).parse(source).map(Self)
+        let mut expression = Parser::default().enable_optional_syntax(true).parse(source)?;
+        negation::replace(&mut expression);
+        Ok(Self(expression))
     }
 
     fn uses(&self, variable: &str) -> bool {

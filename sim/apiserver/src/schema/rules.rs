@@ -4,6 +4,7 @@
 //! implemented here, because the server matches list items by key and has its own messages.
 
 mod matches;
+mod types;
 mod values;
 
 use kube_cel::KubeCelExt as _;
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use super::node::{At, DEPTH_MAX, Extra, Kind};
 use super::ratchet::{matching, unchanged};
-use super::rule::{Program, Rule};
+use super::rule::{Program, Rule, negation};
 use crate::cause::Cause;
 
 /// Maximum length of a message expression's result, in bytes.
@@ -23,6 +24,8 @@ thread_local! {
     static FUNCTIONS: Context<'static> = {
         let mut functions = Context::default().with_all();
         functions.add_function("matches", matches::matches);
+        functions.add_function(negation::NAME, negation::negated);
+        types::register(&mut functions);
         functions
     };
 }
@@ -212,12 +215,22 @@ fn runtime_error(error: &ExecutionError) -> Option<String> {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
         ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
         ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
-        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+        ExecutionError::Overflow(_, operand, _) => overflow(operand).to_owned(),
         ExecutionError::IndexOutOfBounds(CelValue::Int(index)) => format!("index out of bounds: {index}"),
         ExecutionError::FunctionError { message, .. } => message.clone(),
         ExecutionError::UndeclaredReference(name) => format!("undeclared reference to '{name}'"),
         _ => return None,
     })
+}
+
+fn overflow(operand: &CelValue) -> &'static str {
+    match operand {
+        CelValue::UInt(_) => "unsigned integer overflow",
+        CelValue::Timestamp(_) => "timestamp overflow",
+        // Durations are not part of their error.
+        CelValue::Duration(_) | CelValue::Null => "duration overflow",
+        _ => "integer overflow",
+    }
 }
 
 #[cfg(test)]

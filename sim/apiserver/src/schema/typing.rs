@@ -78,7 +78,7 @@ struct Checker<'e, 's> {
 }
 
 /// Names of types, which are values in the language.
-const TYPE_NAMES: [&str; 18] = [
+const TYPE_NAMES: [&str; 15] = [
     "bool",
     "int",
     "uint",
@@ -92,9 +92,6 @@ const TYPE_NAMES: [&str; 18] = [
     "optional_type",
     "google.protobuf.Duration",
     "google.protobuf.Timestamp",
-    "kubernetes.Quantity",
-    "kubernetes.URL",
-    "kubernetes.NamedFormat",
     "net.IP",
     "net.CIDR",
 ];

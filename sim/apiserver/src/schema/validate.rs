@@ -124,10 +124,10 @@ impl Walk<'_> {
             Value::String(_) => ("string", ""),
             Value::Array(_) => ("array", ""),
             Value::Object(_) => ("object", ""),
-            Value::Number(number) if number.is_f64() => ("number", "float64"),
-            Value::Number(_) => ("integer", "int64"),
+            Value::Number(number) if number.is_i64() => ("integer", "int64"),
+            Value::Number(_) => ("number", "float64"),
         };
-        let whole = value.as_f64().is_some_and(|float| value.is_f64() && float.fract() == 0.0);
+        let whole = !value.is_i64() && value.as_f64().is_some_and(number::is_json_integer);
         let fits = types.contains(&actual)
             || (whole && types.contains(&"integer"))
             || (actual == "integer" && types.contains(&"number"));

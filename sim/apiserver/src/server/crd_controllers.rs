@@ -101,7 +101,7 @@ fn empty_definition(server: &mut ApiServer, definition: &Arc<Value>) {
     for (key, object) in objects.iter().filter(|(_, object)| !meta::is_deleting(object)) {
         match termination::effect(&resource, object, &options) {
             Effect::Unchanged => {}
-            Effect::Removed => {
+            Effect::Removed | Effect::MarkedAndRemoved(_) => {
                 server.store.delete(resource.table, key);
                 object_removed(server, &resource);
             }

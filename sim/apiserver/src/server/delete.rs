@@ -69,6 +69,11 @@ pub(super) fn delete_object(
     match termination::effect(resource, &live, options) {
         Effect::Unchanged => Ok(Deleted::Pending(live)),
         Effect::Removed if options.dry_run => Ok(Deleted::Gone(live)),
+        Effect::MarkedAndRemoved(object) if options.dry_run => Ok(Deleted::Gone(Arc::new(object))),
+        Effect::MarkedAndRemoved(object) => {
+            persist::put(server, resource, &key, object);
+            persist::remove(server, resource, &key).map(Deleted::Gone).ok_or_else(|| scope.not_found())
+        }
         Effect::Removed => {
             persist::remove(server, resource, &key).map(Deleted::Gone).ok_or_else(|| scope.not_found())
         }

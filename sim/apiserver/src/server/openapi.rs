@@ -1,4 +1,4 @@
-//! OpenAPI v3 documents: those of built-in groups are from the real server, those of CRDs are generated.
+//! OpenAPI documents: those of built-in groups are from the real server, those of CRDs are generated.
 
 use serde_json::{Map, Value, json};
 
@@ -9,6 +9,7 @@ use super::{discovery, meta};
 use crate::builtin;
 
 mod paths;
+mod v2;
 
 /// Returns `/openapi/v3`, the index of the documents. A document's URL changes with its content.
 pub(super) fn index(server: &ApiServer) -> Value {
@@ -33,7 +34,17 @@ fn hash(server: &ApiServer, path: &str) -> String {
     if versions.is_empty() { "BUILTIN".to_owned() } else { versions.join("-") }
 }
 
-/// Returns one group version's document.
+/// Returns `/openapi/v2`, the document about everything that the server serves.
+pub(super) fn all(registry: &Registry) -> Value {
+    let paths = discovery::group_version_paths(registry);
+    let documents = paths.iter().filter_map(|path| {
+        let is_custom = builtin::open_api(path).is_none();
+        document(registry, path).map(|document| (document, is_custom))
+    });
+    v2::document(documents)
+}
+
+/// Returns one group version's document of version 3.
 pub(super) fn document(registry: &Registry, path: &str) -> Option<Value> {
     if let Some(document) = builtin::open_api(path) {
         return Some(document);

@@ -21,7 +21,7 @@ mod kind;
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const APPLY: &str = "application/apply-patch+yaml";
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
 
 /// Answers a PATCH.
 pub(super) fn patch_request(
@@ -35,23 +35,31 @@ pub(super) fn patch_request(
     if media_type == APPLY {
         return apply_request(server, scope, request, options);
     }
-    let custom = scope.resource.is_custom();
-    match media_type {
-        JSON | MERGE => {}
-        STRATEGIC if !custom => {}
-        _ if custom => return Err(unsupported(scope)),
-        _ => return Err(Status::generic(415, "UnsupportedMediaType", "415: Unsupported Media Type")),
-    }
+    check_media_type(scope, media_type)?;
     let live = server.store.get(scope.resource.table, &scope.key()).ok_or_else(|| scope.not_found())?;
     let live = Arc::clone(live);
     let current = scope.resource.view(scope.version(), &live);
+    let mut object = patched(scope, request, &current, options)?;
+    scope.settle_namespace(&mut object)?;
+    scope.check_path_name(&object)?;
+    write::update_object(server, scope, &live, object, options, Tracking::Update)
+}
+
+/// Returns the object after a patch that is not an apply configuration.
+fn patched(
+    scope: &Scope,
+    request: &Request<'_>,
+    current: &Value,
+    options: &mut WriteOptions,
+) -> Result<Value, Status> {
+    let media_type = request.media_type();
     let patch = read_patch(media_type, request)?;
     let patched = match media_type {
-        JSON => patch::json(&current, &patch.value).map_err(refusal)?,
-        MERGE => patch::merge(&current, &patch.value),
+        JSON => patch::json(current, &patch.value).map_err(refusal)?,
+        MERGE => patch::merge(current, &patch.value),
         _ => {
             let schema = scope.version().schema().ok_or_else(|| unsupported(scope))?;
-            patch::strategic(schema, &current, &patch.value).map_err(refusal)?
+            patch::strategic(schema, current, &patch.value).map_err(refusal)?
         }
     };
     let is_document = media_type != STRATEGIC;
@@ -63,11 +71,19 @@ pub(super) fn patch_request(
         kind::check_texts(&patched).map_err(|why| kind::unreadable(&shown, &why))?;
         Source::Untyped
     };
-    let mut object = admit::admit(scope, options, patched, &patch.duplicates, source)
-        .map_err(|why| kind::unreadable(&shown, &why))?;
-    scope.settle_namespace(&mut object)?;
-    scope.check_path_name(&object)?;
-    write::update_object(server, scope, &live, object, options, Tracking::Update)
+    admit::admit(scope, options, patched, &patch.duplicates, source)
+        .map_err(|why| kind::unreadable(&shown, &why))
+}
+
+/// Refuses patches of types that the resource does not support.
+fn check_media_type(scope: &Scope, media_type: &str) -> Result<(), Status> {
+    let custom = scope.resource.is_custom();
+    match media_type {
+        JSON | MERGE => Ok(()),
+        STRATEGIC if !custom => Ok(()),
+        _ if custom => Err(unsupported(scope)),
+        _ => Err(Status::generic(415, "UnsupportedMediaType", "415: Unsupported Media Type")),
+    }
 }
 
 fn apply_request(
@@ -76,16 +92,8 @@ fn apply_request(
     request: &Request<'_>,
     options: &mut WriteOptions,
 ) -> Result<Answer, Status> {
-    let body =
-        body::yaml(request.body).map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
-    let mut config = body.value;
-    if !config.is_object() && !config.is_null() {
-        let found = text::json_type(&config);
-        return Err(Status::bad_request(format!(
-            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
-        )));
-    }
-    strategy::whole_numbers(&mut config);
+    let body = configuration(request)?;
+    let config = body.value;
     check_config(scope, &config)?;
     let Some(schema) = scope.version().schema() else { return Err(unsupported(scope)) };
     let live = server.store.get(scope.resource.table, &scope.key()).cloned();
@@ -116,6 +124,20 @@ fn apply_request(
     write::update_object(server, scope, &live, applied, options, Tracking::Applied)
 }
 
+/// Parses an applied configuration.
+pub(super) fn configuration(request: &Request<'_>) -> Result<body::Body, Status> {
+    let mut body =
+        body::yaml(request.body).map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
+    if !body.value.is_object() && !body.value.is_null() {
+        let found = text::json_type(&body.value);
+        return Err(Status::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        )));
+    }
+    strategy::whole_numbers(&mut body.value);
+    Ok(body)
+}
+
 /// Parses a patch that is not an apply configuration. Null is a patch that changes nothing.
 fn read_patch(media_type: &str, request: &Request<'_>) -> Result<body::Body, Status> {
     const MAP: &str = "map[string]interface {}";
@@ -135,20 +157,27 @@ fn read_patch(media_type: &str, request: &Request<'_>) -> Result<body::Body, Sta
     Ok(patch)
 }
 
-/// Patches a `Scale`. It has no lists, so the merging patch types are equivalent.
-pub(super) fn scale(request: &Request<'_>, current: &Value) -> Result<Value, Status> {
-    let patch = body::json(request.body).map_err(Status::bad_request)?.value;
-    match request.media_type() {
-        JSON => patch::json(current, &patch).map_err(refusal),
-        MERGE | STRATEGIC => Ok(patch::merge(current, &patch)),
-        other => Err(Status::unsupported_media_type(format!(
-            "the body of the request was in an unknown format - accepted media types include: {JSON}, {MERGE}, {STRATEGIC} (not {other})"
-        ))),
-    }
+/// Patches a `Scale`, the subresource of an object.
+pub(super) fn scale(
+    scope: &Scope,
+    kind: &Scope,
+    request: &Request<'_>,
+    current: &Value,
+    options: &mut WriteOptions,
+) -> Result<Value, Status> {
+    check_media_type(scope, request.media_type())?;
+    let mut object = patched(kind, request, current, options)?;
+    kind.settle_namespace(&mut object)?;
+    kind.check_path_name(&object)?;
+    Ok(object)
 }
 
 /// Checks the options `fieldManager` and `force` of apply: the first is required there, the second is allowed only there.
-fn check_options(media_type: &str, request: &Request<'_>, options: &WriteOptions) -> Result<(), Status> {
+pub(super) fn check_options(
+    media_type: &str,
+    request: &Request<'_>,
+    options: &WriteOptions,
+) -> Result<(), Status> {
     let cause = if media_type == APPLY && request.query.text("fieldManager").is_empty() {
         Cause {
             reason: "FieldValueRequired",
@@ -237,7 +266,7 @@ fn check_live(scope: &Scope, live: Option<&Value>, config: &Value) -> Result<(),
 }
 
 /// Returns the conflict or the failure of an apply with the server's message.
-fn conflict(error: ApplyError) -> Status {
+pub(super) fn conflict(error: ApplyError) -> Status {
     let conflicts = match error {
         ApplyError::Conflicts(conflicts) => conflicts,
         ApplyError::Invalid(why) => return Status::unknown(why),

@@ -272,6 +272,13 @@ static BUILTIN: LazyLock<Vec<Arc<Resource>>> = LazyLock::new(|| {
     resources.into_iter().map(Arc::new).collect()
 });
 
+/// Returns the kind of `scale` subresources.
+pub(crate) fn scale() -> Arc<Resource> {
+    static SCALE: LazyLock<Arc<Resource>> =
+        LazyLock::new(|| Arc::new(from_builtin(TableId(u32::MAX), &builtin::SCALE)));
+    Arc::clone(&SCALE)
+}
+
 /// Returns the kind of writes to `serviceaccounts/token`. It has no resource of its own, and is never stored.
 pub(crate) fn token_request() -> Arc<Resource> {
     static TOKEN_REQUEST: LazyLock<Arc<Resource>> =

@@ -21,7 +21,7 @@ pub(super) fn render(
     now: Timestamp,
 ) -> Value {
     let columns = columns(scope);
-    let rows: Vec<Value> = objects
+    let mut rows: Value = objects
         .iter()
         .map(|object| {
             let mut row = json!({"cells": cells(scope, object, now)});
@@ -39,6 +39,9 @@ pub(super) fn render(
             row
         })
         .collect();
+    if objects.is_empty() && has_default_printer(scope) {
+        rows = Value::Null;
+    }
     json!({
         "kind": "Table",
         "apiVersion": version,
@@ -46,6 +49,17 @@ pub(super) fn render(
         "columnDefinitions": columns,
         "rows": rows,
     })
+}
+
+/// Returns whether the server has no printer of its own for the kind. The default one has no rows instead of an empty list.
+fn has_default_printer(scope: &Scope) -> bool {
+    let resource = &scope.resource;
+    matches!(
+        (resource.group.as_str(), resource.plural.as_str()),
+        ("", "limitranges")
+            | ("rbac.authorization.k8s.io", "roles" | "clusterroles")
+            | ("storage.k8s.io", "csistoragecapacities")
+    )
 }
 
 fn column(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {

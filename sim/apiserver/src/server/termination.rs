@@ -13,6 +13,8 @@ pub(super) enum Effect {
     Unchanged,
     /// The object is removed.
     Removed,
+    /// The object is marked as being deleted and then removed: a Pod that nothing has to stop.
+    MarkedAndRemoved(Value),
     /// The object is marked as being deleted and waits for its finalizers or its grace period.
     Marked(Value),
 }
@@ -25,7 +27,10 @@ pub(super) fn effect(resource: &Resource, live: &Value, options: &DeleteOptions)
     }
     let wanted = finalizers(resource, live, options.propagation);
     if wanted.is_empty() && grace.seconds() == 0 {
-        return Effect::Removed;
+        let Grace::Seconds(_) = grace else { return Effect::Removed };
+        let mut object = live.clone();
+        grace.mark(&mut object, options.now);
+        return Effect::MarkedAndRemoved(object);
     }
     let mut object = live.clone();
     meta::set_finalizers(&mut object, &wanted);
@@ -36,6 +41,8 @@ pub(super) fn effect(resource: &Resource, live: &Value, options: &DeleteOptions)
 /// Returns the finalizers with those of the propagation policy.
 pub(super) fn finalizers(resource: &Resource, object: &Value, policy: Option<Propagation>) -> Vec<String> {
     let present = meta::finalizers(object);
+    // Events have no dependents.
+    let policy = policy.filter(|_| resource.plural != "events" || resource.is_custom());
     let policy = policy.or_else(|| {
         let has = |name: &str| present.contains(&name);
         if has(meta::ORPHAN) {

@@ -29,7 +29,7 @@ fn forbidden(field: &str, why: &str) -> Cause {
 /// Validates the metadata of a new object.
 pub(crate) fn create(resource: &Resource, object: &Value) -> Vec<Cause> {
     let mut causes = object_meta(resource, object, NameRule::of(&resource.group, &resource.plural));
-    if !resource.is_custom() {
+    if has_standard_finalizers(resource) {
         causes.extend(standard_finalizers(object));
     }
     causes
@@ -42,7 +42,7 @@ pub(crate) fn update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause
     causes.extend(changes.iter().cloned());
     // The code of the kinds checks the same again, so each cause occurs twice.
     causes.extend(changes);
-    if !resource.is_custom() {
+    if has_standard_finalizers(resource) {
         causes.extend(standard_finalizers(new));
     }
     causes
@@ -187,6 +187,17 @@ fn finalizers(object: &Value) -> Vec<Cause> {
         causes.push(invalid(field, &list, &why));
     }
     causes
+}
+
+/// Returns whether the code of the kind checks finalizers beyond their syntax.
+fn has_standard_finalizers(resource: &Resource) -> bool {
+    let is_without = matches!(
+        (resource.group.as_str(), resource.plural.as_str()),
+        ("admissionregistration.k8s.io" | "apiextensions.k8s.io" | "events.k8s.io", _)
+            | ("", "events")
+            | ("policy", "poddisruptionbudgets")
+    );
+    !resource.is_custom() && !is_without
 }
 
 /// Checks the finalizers of built-in kinds: they are qualified or well known.

@@ -15,6 +15,7 @@ use super::selection::{Selection, parse_version};
 use super::status::{Qualified, Status, quote};
 use super::store::{Change, Compacted, Store};
 use super::{meta, table};
+use crate::builtin;
 use crate::cause::Cause;
 
 /// Minimum duration in seconds of a watch without `timeoutSeconds`, as in kube-apiserver.
@@ -291,11 +292,15 @@ impl Watch {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let resource = &self.scope.resource;
-        let object = json!({
+        let mut object = json!({
             "kind": resource.kind,
             "apiVersion": resource.api_version(self.scope.version()),
             "metadata": metadata,
         });
+        if let Some(resource) = self.scope.version().builtin_resource() {
+            // It is an empty object of the Go type.
+            builtin::complete_empty(resource, &mut object);
+        }
         if let Form::Table(..) = self.form {
             let rows = json!([{"cells": [], "object": object}]);
             let rendered = json!({

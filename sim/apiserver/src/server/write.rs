@@ -19,8 +19,6 @@ use crate::managed::{self, Manager};
 pub(super) enum Tracking {
     /// The write is an update: the manager becomes the owner of the changed fields.
     Update,
-    /// The write is an update through a subresource that has no fields of its own.
-    Subresource(&'static str),
     /// The object is the result of an apply and already has its managed fields.
     Applied,
 }
@@ -77,7 +75,9 @@ pub(super) fn create_object(
         return Err(Status::invalid(resource.qualified_kind(), meta::name(&object), &causes));
     }
     options.warnings.extend(strategy::warnings(scope, &object, None));
-    if !meta::resource_version(&object).is_empty() {
+    // A version that is no number is ignored, and so is any in a dry run.
+    let is_versioned = meta::resource_version(&object).parse::<u64>().is_ok_and(|version| version != 0);
+    if is_versioned && !options.dry_run {
         return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
     }
     let key = key(meta::namespace(&object), meta::name(&object));
@@ -158,11 +158,10 @@ pub(super) fn track(
     options: &WriteOptions,
     tracking: Tracking,
 ) {
-    let subresource = match tracking {
-        Tracking::Update => scope.tracked_subresource(),
-        Tracking::Subresource(name) => Some(name),
-        Tracking::Applied => return,
-    };
+    if tracking == Tracking::Applied {
+        return;
+    }
+    let subresource = scope.tracked_subresource();
     let Some(schema) = scope.version().schema() else { return };
     let nulls = take_nulls(object);
     let api_version = scope.resource.api_version(scope.version());
@@ -171,15 +170,6 @@ pub(super) fn track(
     managed::track_update(schema, live.map(AsRef::as_ref), object, manager);
     for key in nulls {
         object[key] = Value::Null;
-    }
-    if tracking != Tracking::Update
-        && let Some(Value::Array(entries)) = meta::metadata_mut(object).get_mut("managedFields")
-    {
-        if scope.resource.is_custom() {
-            // The fields that a scale sets in a custom resource have no owner.
-            entries.retain(|entry| entry["subresource"] != subresource.unwrap_or_default());
-        }
-        without_time(entries, &options.manager, subresource);
     }
 }
 
@@ -192,20 +182,12 @@ fn take_nulls(object: &mut Value) -> Vec<String> {
     nulls
 }
 
-/// Removes the time of writes through another kind. Entries without a time are first among the updates.
-fn without_time(entries: &mut Vec<Value>, manager: &str, subresource: Option<&str>) {
-    let own = |entry: &Value| {
-        entry["manager"] == manager
-            && entry["subresource"].as_str() == subresource
-            && entry["operation"] == "Update"
-    };
-    let Some(index) = entries.iter().position(own) else { return };
-    let mut entry = entries.remove(index);
-    if let Some(entry) = entry.as_object_mut() {
-        entry.remove("time");
+/// Refuses a resource version that is not a number.
+pub(super) fn check_version_syntax(version: &str) -> Result<(), Status> {
+    if version.is_empty() || version.parse::<u64>().is_ok() {
+        return Ok(());
     }
-    let first = entries.iter().position(|entry| entry["operation"] == "Update").unwrap_or(entries.len());
-    entries.insert(first, entry);
+    Err(Status::unknown(format!("strconv.ParseUint: parsing {}: invalid syntax", quote(version))))
 }
 
 /// Checks the resource version of an update, or sets the live one if it may be left out.
@@ -215,10 +197,7 @@ fn check_version(scope: &Scope, live: &Value, new: &mut Value) -> Result<(), Sta
     if given == current {
         return Ok(());
     }
-    if !given.is_empty() && given.parse::<u64>().is_err() {
-        let why = format!("strconv.ParseUint: parsing {}: invalid syntax", quote(given));
-        return Err(Status::unknown(why));
-    }
+    check_version_syntax(given)?;
     if !given.is_empty() && given != "0" {
         return Err(Status::modified(scope.resource.qualified(), &scope.name));
     }

@@ -33,7 +33,7 @@ fn metadata() -> impl Strategy<Value = Value> {
     option::of(texts).prop_map(|labels| only(json!({"metadata": only(json!({"labels": labels}))})))
 }
 
-fn with_metadata(fields: impl Strategy<Value = Value> + 'static) -> BoxedStrategy<Value> {
+pub(super) fn with_metadata(fields: impl Strategy<Value = Value> + 'static) -> BoxedStrategy<Value> {
     (metadata(), fields)
         .prop_map(|(mut object, fields)| {
             merge(&mut object, fields);
@@ -104,12 +104,12 @@ pub(super) fn widget_status() -> BoxedStrategy<Value> {
     select(statuses.to_vec()).prop_map(|status| json!({"status": status})).boxed()
 }
 
-/// Returns a spec that each of the kinds accepts or ignores.
+/// Returns fields that each of the kinds accepts or ignores.
 pub(super) fn least() -> Value {
-    json!({
+    json!({"spec": {
         "selector": {"matchLabels": {"app": "d"}},
         "template": {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}},
-    })
+    }})
 }
 
 /// Removes the fields that are null.

@@ -22,6 +22,51 @@ pub(super) fn reduce(document: &mut Value) {
     without_prose(&mut document["components"]);
 }
 
+/// Reduces a document of version 2 to the paths and definitions with these beginnings.
+pub(super) fn reduce_v2(document: &mut Value, beginnings: &[String]) {
+    let part = |document: &mut Value, key: &str| {
+        let mut part = document[key].as_object_mut().map(std::mem::take).unwrap_or_default();
+        part.retain(|name, _| beginnings.iter().any(|beginning| name.starts_with(beginning)));
+        part
+    };
+    let shared = document["parameters"].take();
+    let mut paths = part(document, "paths");
+    for item in paths.values_mut().filter_map(Value::as_object_mut) {
+        for (key, value) in item.iter_mut() {
+            *value = if key == "parameters" {
+                parameters_v2(value, &shared)
+            } else {
+                let action = &value["x-kubernetes-action"];
+                // Other operations take any type on the real server, if they name one at all.
+                let mut bodies = value["consumes"].as_array().cloned().unwrap_or_default();
+                bodies.sort_by_cached_key(Value::to_string);
+                bodies.retain(|_| action == "patch");
+                json!({
+                    "action": action,
+                    "kind": value["x-kubernetes-group-version-kind"],
+                    "parameters": parameters_v2(&value["parameters"], &shared),
+                    "bodies": bodies,
+                })
+            };
+        }
+    }
+    let mut definitions = Value::Object(part(document, "definitions"));
+    without_prose(&mut definitions);
+    *document = json!({"paths": paths, "definitions": definitions});
+}
+
+fn parameters_v2(parameters: &Value, shared: &Value) -> Value {
+    let described = parameters.as_array().into_iter().flatten().map(|parameter| {
+        let name = parameter["$ref"].as_str().and_then(|text| text.strip_prefix("#/parameters/"));
+        let parameter = name.map_or(parameter, |name| &shared[name]);
+        let text = |key: &str| parameter[key].as_str().unwrap_or_default();
+        format!("{} in {}: {}{}", text("name"), text("in"), text("type"), parameter["schema"])
+    });
+    let mut described = described.collect::<Vec<_>>();
+    described.sort_unstable();
+    described.into()
+}
+
 fn operation(operation: &Value) -> Value {
     let bodies = operation.pointer("/requestBody/content").and_then(Value::as_object);
     json!({

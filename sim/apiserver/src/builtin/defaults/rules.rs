@@ -1,7 +1,10 @@
 //! Defaults that depend on other fields of the object.
 
+use std::sync::LazyLock;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::fields::{Fields, is_unset, nested, set, text};
@@ -95,13 +98,29 @@ fn volume(object: &mut Fields) {
     }
 }
 
+/// A reference of an image, with a domain, a path, a tag and a digest.
+static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
+    let (label, name) = ("[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?", "[a-z0-9]+(?:(?:[.]|__?|-+)[a-z0-9]+)*");
+    let domain = format!("{label}(?:[.]{label})*(?::[0-9]+)?");
+    let tag = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}";
+    let digest = "[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}";
+    let expression = format!("^(?:{domain}/)?{name}(?:/{name})*(?::{tag})?(?:@{digest})?$");
+    Regex::new(&expression).expect("a constant expression")
+});
+
+/// Returns whether the server can parse the reference of an image. The id of an image is not a reference.
+fn is_reference(image: &str) -> bool {
+    let is_id = image.len() == 64 && image.bytes().all(|byte| matches!(byte, b'a'..=b'f' | b'0'..=b'9'));
+    !is_id && REFERENCE.is_match(image)
+}
+
 /// Images with neither tag nor digest, or with the tag `latest`, are always pulled.
 fn pull_policy(object: &mut Fields, image: &str, policy: &str) {
     let reference = text(object, image);
     let (name, digest) =
         reference.split_once('@').map_or((reference, None), |(name, digest)| (name, Some(digest)));
     let tag = name.rsplit('/').next().unwrap_or_default().split_once(':').map(|(_, tag)| tag);
-    let always = !reference.is_empty() && matches!((tag, digest), (None, None) | (Some("latest"), _));
+    let always = is_reference(reference) && matches!((tag, digest), (None, None) | (Some("latest"), _));
     set(object, policy, if always { "Always" } else { "IfNotPresent" }.into());
 }
 

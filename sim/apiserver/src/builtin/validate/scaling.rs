@@ -132,10 +132,36 @@ fn metric(metric: &Value, path: &Path, causes: &mut Vec<Cause>) {
             causes.push(path.child("name").required("must specify a resource name"));
         }
         resource_target(part(given, "target"), &path.child("target"), causes);
+        return;
+    }
+    if kind == "Object" {
+        target_reference(part(given, "describedObject"), &path.child("describedObject"), causes);
+    }
+    let name_path = path.child("metric").child("name");
+    match text(part(given, "metric"), "name") {
+        "" => causes.push(name_path.required("must specify a metric name")),
+        name => causes.extend(name_path.all_invalid(name, names::path_segment(name))),
+    }
+    let target = part(given, "target");
+    let path = path.child("target");
+    metric_target(target, &path, causes);
+    let (has_value, has_average) =
+        (self::given(target, "value").is_some(), self::given(target, "averageValue").is_some());
+    let missing = match kind {
+        "Pods" => "must specify a positive target averageValue",
+        "Object" => "must set either a target value or averageValue",
+        _ => "must set either a target value for metric or a per-pod target",
+    };
+    if !has_average && (kind == "Pods" || !has_value) {
+        causes.push(path.child("averageValue").required(missing));
+    }
+    if kind == "External" && has_value && has_average {
+        let message = "may not set both a target value for metric and a per-pod target";
+        causes.push(path.child("value").forbidden(message));
     }
 }
 
-fn resource_target(target: &Value, path: &Path, causes: &mut Vec<Cause>) {
+fn metric_target(target: &Value, path: &Path, causes: &mut Vec<Cause>) {
     let kind = text(target, "type");
     if kind.is_empty() {
         causes.push(path.child("type").required("must specify a metric target type"));
@@ -143,11 +169,21 @@ fn resource_target(target: &Value, path: &Path, causes: &mut Vec<Cause>) {
     if !["Utilization", "Value", "AverageValue"].contains(&kind) {
         causes.push(path.child("type").invalid(kind, "must be either Utilization, Value, or AverageValue"));
     }
-    let utilization = integer(target, "averageUtilization");
-    let average = target.get("averageValue").and_then(Quantity::of);
-    if let Some(percent) = utilization.filter(|percent| *percent < 1) {
+    for field in ["value", "averageValue"] {
+        let Some(quantity) = given(target, field) else { continue };
+        if Quantity::of(quantity).is_some_and(|quantity| quantity.is_negative() || quantity.is_zero()) {
+            causes.push(path.child(field).invalid(quantity.clone(), "must be positive"));
+        }
+    }
+    if let Some(percent) = integer(target, "averageUtilization").filter(|percent| *percent < 1) {
         causes.push(path.child("averageUtilization").invalid(percent, "must be greater than 0"));
     }
+}
+
+fn resource_target(target: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    metric_target(target, path, causes);
+    let utilization = integer(target, "averageUtilization");
+    let average = given(target, "averageValue");
     match (utilization, average) {
         (None, None) => {
             let message = "must set either a target raw value or a target utilization";

@@ -41,6 +41,27 @@ pub(super) fn claim_spec(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
         causes.extend(path.child("storageClassName").all_invalid(class, names::dns_subdomain(class)));
     }
     volume_mode(spec, path, causes);
+    for field in ["dataSource", "dataSourceRef"] {
+        if let Some(source) = given(spec, field) {
+            data_source(source, &path.child(field), causes);
+        }
+    }
+}
+
+fn data_source(source: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    for field in ["name", "kind"] {
+        if text(source, field).is_empty() {
+            causes.push(path.child(field).required(""));
+        }
+    }
+    let (kind, group) = (text(source, "kind"), text(source, "apiGroup"));
+    if group.is_empty() && kind != "PersistentVolumeClaim" {
+        let message = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        causes.push(path.invalid(kind, message));
+    }
+    if !group.is_empty() {
+        causes.extend(path.child("apiGroup").all_invalid(group, names::dns_subdomain(group)));
+    }
 }
 
 /// Checks that only the requests of a bound claim change; the volume of an unbound one can be set.
@@ -72,7 +93,7 @@ fn claim_update(object: &Value, old: &Value, causes: &mut Vec<Cause>) {
         Some(capacity) => size <= capacity,
         None => size.is_negative() || size.is_zero(),
     };
-    if size(object) < size(old) && size(object).as_ref().is_some_and(is_below) {
+    if size(object) < size(old) && size(object).as_ref().is_none_or(is_below) {
         let path = Path::root("spec").child("resources").child("requests").child("storage");
         causes.push(path.forbidden("field can not be less than status.capacity"));
     }

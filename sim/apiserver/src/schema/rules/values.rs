@@ -69,7 +69,7 @@ pub(super) fn misfit(at: At<'_>, value: &Value) -> Option<String> {
         | (Kind::Object, Value::Object(_))
         | (Kind::Array, Value::Array(_))
         | (Kind::Any | Kind::Scalar, _) => return None,
-        (Kind::Integer, Value::Number(number)) if !number.is_f64() => return None,
+        (Kind::Integer, Value::Number(number)) if number.is_i64() => return None,
         (Kind::Object, _) => {
             return Some("invalid data, expected a map for the provided schema with type=object".to_owned());
         }

@@ -17,7 +17,9 @@ pub(super) fn check(
 ) {
     let float = number.as_f64().unwrap_or_default();
     let range = Range::of(node);
-    if let Some(text) = range.violation("Checked", float, path) {
+    // An integer is compared exactly with the range of 64 bits, which contains it.
+    let is_exact = number.is_i64() && range.format != Some("int32");
+    if let Some(text) = range.violation("Checked", float, path).filter(|_| !is_exact) {
         verdict.push(origin.general(text));
     }
     let value = Value::Number(number.clone());
@@ -58,9 +60,15 @@ pub(super) fn check(
     }
 }
 
+/// Returns whether a float is an integer that JSON can represent exactly.
+pub(super) fn is_json_integer(float: f64) -> bool {
+    const MAX: f64 = 9_007_199_254_740_991.0;
+    float.fract() == 0.0 && float.abs() <= MAX
+}
+
 /// Integers are compared with the integer value of a bound, unless the bound does not fit the type.
 fn as_compared(number: &Number, bound: f64, unfit: bool) -> f64 {
-    if number.is_f64() || unfit { bound } else { bound.trunc() }
+    if number.is_i64() && !unfit { bound.trunc() } else { bound }
 }
 
 fn below(value: f64, bound: f64, exclusive: bool) -> bool {
@@ -99,10 +107,8 @@ impl Range {
             ("integer", Some("int32")) => {
                 value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&value)
             }
-            // 2^63 is the first float that exceeds every 64-bit integer.
-            ("integer", _) => {
-                value.fract() == 0.0 && (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(&value)
-            }
+            // 2^63 is the first float that exceeds every 64-bit integer; its negative is refused, too.
+            ("integer", _) => value.fract() == 0.0 && value.abs() < 9.223_372_036_854_776e18,
             ("number", Some("float")) => value.abs() <= f64::from(f32::MAX),
             _ => true,
         };
