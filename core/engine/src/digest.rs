@@ -18,7 +18,7 @@ fn feed(hasher: &mut Sha256, value: &Value) {
             let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
             hasher.update(b"{");
             for (field, value) in sorted {
-                hasher.update(Value::String(field.clone()).to_string());
+                serde_json::to_writer(&mut *hasher, field).expect("a hash takes everything");
                 feed(hasher, value);
             }
             hasher.update(b"}");
@@ -31,7 +31,7 @@ fn feed(hasher: &mut Sha256, value: &Value) {
             hasher.update(b"]");
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            hasher.update(value.to_string());
+            serde_json::to_writer(&mut *hasher, value).expect("a hash takes everything");
         }
     }
 }

@@ -327,7 +327,7 @@ fn end_of_text(chunk: &[u8], is_escaped: &mut bool) -> Option<usize> {
         at = 1;
     }
     loop {
-        at += chunk.get(at..)?.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+        at += memchr::memchr2(b'"', b'\\', chunk.get(at..)?)?;
         if chunk[at] == b'"' {
             return Some(at + 1);
         }

@@ -1,6 +1,6 @@
 //! The built-in kinds of Kubernetes: their schemas, and the defaulting and validation that the real server implements in code.
 //!
-//! A request is processed in this order: [`decode_error`] and [`normalise`] (decoding), [`apply_defaults`], field ownership, for
+//! A request is processed in this order: [`normalise`] (decoding), [`apply_defaults`], field ownership, for
 //! Services [`services::Allocations::allocate`], [`prepare_create`] or [`prepare_update`], [`validate`]. The result is stored and
 //! returned without further changes.
 
@@ -49,22 +49,19 @@ pub fn schema(resource: &Resource) -> Option<Schema> {
     Schema::from_open_api(data::components(), types::of_resource(resource)?)
 }
 
-/// Returns the server's answer (400) if the object can't be decoded to the Go type of the kind.
-pub fn decode_error(resource: &Resource, object: &Value, source: Source) -> Option<String> {
-    let error = codec::round_trip(resource, object, source)?.error?;
-    let Resource { kind, version, .. } = resource;
-    Some(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
-}
-
 /// Converts an object to the form that decoding and encoding with the Go types gives, and returns the paths of the removed
-/// unknown fields.
+/// unknown fields. The error is the server's answer (400) if the object can't be decoded to the Go type of the kind.
 ///
 /// Nulls, empty lists, maps and strings are removed where Go omits them, structs are added, quantities and times become
 /// canonical. Every stored and returned object is in this form.
-pub fn normalise(resource: &Resource, object: &mut Value, source: Source) -> Vec<String> {
-    let Some(decoded) = codec::round_trip(resource, object, source) else { return Vec::new() };
+pub fn normalise(resource: &Resource, object: &mut Value, source: Source) -> Result<Vec<String>, String> {
+    let Some(decoded) = codec::round_trip(resource, object, source) else { return Ok(Vec::new()) };
     *object = decoded.object;
-    decoded.unknown
+    let Resource { kind, version, .. } = resource;
+    match decoded.error {
+        Some(error) => Err(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}")),
+        None => Ok(decoded.unknown),
+    }
 }
 
 /// Decodes and encodes metadata as its Go type does, or returns why it can't be decoded. Of custom resources, only the metadata

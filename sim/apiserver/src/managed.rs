@@ -20,6 +20,8 @@ mod set;
 mod typed;
 mod value;
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 pub use self::configuration::ApplyError;
@@ -63,18 +65,24 @@ pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, manag
         }
     };
     let is_create = !old.is_some_and(|old| old.pointer("/metadata/uid").is_some_and(|uid| uid != ""));
-    let stripped = configuration::without_managed(new);
+    if let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
     let before = old
-        .map_or_else(|| schema.empty_object(), |old| schema.completed(&configuration::without_managed(old)));
+        .map_or_else(|| schema.empty_object(), |old| schema.completed(configuration::without_managed(old)));
     // A value that does not match its type loses all owners of its fields, and so does one that never had owners.
-    let fits = typed::check(schema.root(), &stripped, true).is_ok()
-        && typed::check(schema.root(), &before, true).is_ok();
+    let fits =
+        typed::check(schema.root(), new, true).is_ok() && typed::check(schema.root(), &before, true).is_ok();
     if !fits {
         owners.clear();
     } else if is_create || !owners.is_empty() {
-        ownership::update(schema, &before, &schema.completed(&stripped), &mut owners, manager);
+        let after = if schema.is_built_in() {
+            Cow::Owned(schema.completed(new.clone()))
+        } else {
+            Cow::Borrowed(&*new)
+        };
+        ownership::update(schema, &before, &after, &mut owners, manager);
     }
-    *new = stripped;
     entries::encode(new, &owners);
 }
 

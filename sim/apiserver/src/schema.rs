@@ -11,6 +11,7 @@ mod lists;
 mod meta;
 pub(crate) mod node;
 pub(crate) mod path;
+mod place;
 mod prune;
 mod ratchet;
 mod read;
@@ -124,12 +125,11 @@ impl Schema {
 
     /// Returns the empty object of the type, with the fields that the server's structs always have.
     pub(crate) fn empty_object(&self) -> Value {
-        self.completed(&Value::Object(Map::new()))
+        self.completed(Value::Object(Map::new()))
     }
 
     /// Returns the object with the fields that the server's structs always have.
-    pub(crate) fn completed(&self, object: &Value) -> Value {
-        let mut object = object.clone();
+    pub(crate) fn completed(&self, mut object: Value) -> Value {
         if self.is_built_in() {
             defaults::complete(self.root(), &mut object, 0);
         }

@@ -32,6 +32,7 @@ use self::negotiate::Negotiated;
 use self::registry::Registry;
 use self::request::{Request, ResourcePath};
 use self::respond::{Answer, NOT_FOUND};
+pub use self::respond::{Shared, TakesShared};
 use self::scope::{Scope, WriteOptions};
 pub use self::state::ApiServer;
 pub use self::status::{Details, Status};
@@ -157,6 +158,7 @@ impl ApiServer {
             let status = Status::too_large(&format!("limit is {BODY_MAX_BYTES}"));
             return Response::Complete(respond::failure(&status, &[]));
         }
+        let takes_shared = request.extensions().get::<TakesShared>().is_some();
         let request = Request::new(request);
         let mut warnings = Vec::new();
         let path = ResourcePath::parse(&request.segments);
@@ -170,6 +172,9 @@ impl ApiServer {
             Ok(Answer::Watch(id)) => {
                 let head = respond::encode(&Answer::Watch(id), &negotiated, &warnings, now);
                 Response::Watch(head.map(drop), id)
+            }
+            Ok(Answer::Object { code, object, .. }) if takes_shared && negotiated.is_plain() => {
+                Response::Complete(respond::shared(code, object, &warnings))
             }
             Ok(answer) => Response::Complete(respond::encode(&answer, &negotiated, &warnings, now)),
             Err(status) => Response::Complete(respond::failure(&status, &warnings)),

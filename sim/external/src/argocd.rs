@@ -35,7 +35,7 @@ use self::destination::Cache;
 use super::dpu_clusters::{Kubeconfigs, cluster_kind};
 use super::kinds::{config_map_kind, reference, secret_kind};
 use super::level::Controller;
-use super::read_view::ReadView;
+use super::read_view::{ReadView, Waits};
 
 mod compare;
 mod deletion;
@@ -58,7 +58,7 @@ pub struct ArgoCd {
     kubeconfigs: Kubeconfigs,
     /// The clusters that it has accessed.
     cache: Cache,
-    /// Applications in their final state, by name, until one of the inputs of that evaluation changes.
+    /// Applications that are in their final state or wait for a step, by name, until an input of that evaluation changes.
     settled: BTreeMap<String, Settled>,
 }
 
@@ -69,6 +69,8 @@ struct Settled {
     release: Option<(ObjectRef, u64)>,
     /// For all projects, Secrets and clusters: the newest version, and their number.
     surroundings: [(u64, usize); 3],
+    /// What it waits for; nothing in its final state.
+    waits: Waits,
 }
 
 impl Controller for ArgoCd {
@@ -93,21 +95,24 @@ impl Controller for ArgoCd {
                 settled.application == version
                     && settled.surroundings == surroundings
                     && settled.release.as_ref().is_none_or(is_same)
-                    && !status::is_old(look, &target, application)
+                    && !((settled.waits.recurs || settled.waits.is_empty())
+                        && status::is_old(look, &target, application))
+                    && look.waits_again(&settled.waits)
             });
             if let Some(settled) = before {
                 self.settled.insert(target.name, settled);
                 continue;
             }
-            let pending = look.pending();
+            look.record();
             let release = self.tend(look, &target, application);
             // An Application that is being deleted depends on further objects.
-            if look.pending() == pending && !is_deleting(application) {
+            if let Some(waits) = look.recorded().filter(|_| !is_deleting(application)) {
                 let release = release.map(|target| {
                     let version = look.get(&target).map_or(0, resource_version);
                     (target, version)
                 });
-                self.settled.insert(target.name, Settled { application: version, release, surroundings });
+                let settled = Settled { application: version, release, surroundings, waits };
+                self.settled.insert(target.name, settled);
             }
         }
         for project in look.all(&project_kind()).filter(|project| is_deleting(project)) {

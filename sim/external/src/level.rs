@@ -133,6 +133,7 @@ impl<C: Controller> Machine for Level<C> {
 
     fn step(&mut self, event: Event, now: Now) -> Step {
         let mut step = Step::default();
+        let mut is_new = true;
         match event {
             Event::Started => {
                 for kind in C::kinds() {
@@ -151,9 +152,8 @@ impl<C: Controller> Machine for Level<C> {
                 }
             }
             Event::Applied { kind, object } => {
-                if let Some(cache) = self.seen.get_mut(&kind) {
-                    cache.observe(key_of(&object), Raw(object));
-                }
+                let cache = self.seen.get_mut(&kind);
+                is_new = cache.is_some_and(|cache| cache.observe(key_of(&object), Raw(object)));
             }
             Event::Deleted { kind, object } => {
                 if let Some(cache) = self.seen.get_mut(&kind) {
@@ -163,7 +163,9 @@ impl<C: Controller> Machine for Level<C> {
             Event::Finished { id, outcome } => self.finish(id, outcome, now),
             Event::LeadershipChanged { .. } | Event::WatchFailed { .. } | Event::TimerFired => {}
         }
-        if self.is_synced() {
+        // A watch also shows the controller's own writes. If nothing is new or due, an evaluation would repeat the last one.
+        let is_due = self.due.as_ref().is_some_and(|due| due.at <= now.monotonic);
+        if self.is_synced() && (is_new || is_due) {
             self.look(now, &mut step);
         }
         step

@@ -25,8 +25,29 @@ pub struct ReadView<'a> {
     before: Timers,
     timers: Timers,
     asked: Vec<Action>,
-    /// Number of requests and timers in this evaluation.
-    pending: usize,
+    recorded: Recorded,
+}
+
+/// What a part of an evaluation waits for, if it does nothing else.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Waits {
+    steps: Vec<((ObjectRef, &'static str), Timer)>,
+    /// Whether it asked for its recurring step.
+    pub(super) recurs: bool,
+}
+
+impl Waits {
+    pub(super) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+}
+
+/// The record of a part of an evaluation.
+#[derive(Debug, Default)]
+struct Recorded {
+    waits: Waits,
+    /// Whether it did more than wait: its result depends on more than its inputs.
+    acts: bool,
 }
 
 impl<'a> ReadView<'a> {
@@ -59,12 +80,40 @@ impl<'a> ReadView<'a> {
         random: &'a mut Random,
         before: Timers,
     ) -> Self {
-        Self { now, seen, pace, random, before, timers: Timers::new(), asked: Vec::new(), pending: 0 }
+        Self {
+            now,
+            seen,
+            pace,
+            random,
+            before,
+            timers: Timers::new(),
+            asked: Vec::new(),
+            recorded: Recorded::default(),
+        }
     }
 
-    /// Returns the number of requests and timers so far. If it does not change, there is nothing to do.
-    pub(super) fn pending(&self) -> usize {
-        self.pending
+    /// Starts the record of a part of the evaluation.
+    pub(super) fn record(&mut self) {
+        self.recorded = Recorded::default();
+    }
+
+    /// Returns what the recorded part waits for; none if it did anything else. With the same inputs, it would do the same until
+    /// one of these steps is due.
+    pub(super) fn recorded(&mut self) -> Option<Waits> {
+        let recorded = std::mem::take(&mut self.recorded);
+        (!recorded.acts).then_some(recorded.waits)
+    }
+
+    /// Waits for the same steps as before, unless one of them is due.
+    pub(super) fn waits_again(&mut self, waits: &Waits) -> bool {
+        let is_ahead = |(key, timer): &(_, Timer)| {
+            timer.at > self.now.monotonic && self.before.get(key).is_some_and(|before| before.at == timer.at)
+        };
+        if !waits.steps.iter().all(is_ahead) {
+            return false;
+        }
+        self.timers.extend(waits.steps.iter().cloned());
+        true
     }
 
     /// Returns the timers and the requested actions.
@@ -74,6 +123,7 @@ impl<'a> ReadView<'a> {
 
     /// Returns whether a recurring step is due. A system with no other timer is idle.
     pub fn again_at(&mut self, target: &ObjectRef, step: &'static str, at: Monotonic) -> bool {
+        self.recorded.waits.recurs = true;
         self.timers.insert((target.clone(), step), Timer { at, at_rest: true });
         at <= self.now.monotonic
     }
@@ -86,13 +136,12 @@ impl<'a> ReadView<'a> {
         at: Monotonic,
         at_rest: bool,
     ) -> bool {
-        self.pending += 1;
+        self.recorded.acts = true;
         self.timers.insert((target.clone(), step), Timer { at, at_rest });
         at <= self.now.monotonic
     }
 
     fn wait(&mut self, target: &ObjectRef, step: &'static str, (least, most): (Duration, Duration)) -> bool {
-        self.pending += 1;
         let key = (target.clone(), step);
         let at = self.before.get(&key).map_or_else(
             || {
@@ -101,13 +150,17 @@ impl<'a> ReadView<'a> {
             },
             |timer| timer.at,
         );
-        self.timers.insert(key, Timer { at, at_rest: false });
-        at <= self.now.monotonic
+        let timer = Timer { at, at_rest: false };
+        let is_due = at <= self.now.monotonic;
+        self.recorded.acts |= is_due;
+        self.recorded.waits.steps.push((key.clone(), timer));
+        self.timers.insert(key, timer);
+        is_due
     }
 
     /// Requests a write. Only one write for each object is in flight at a time: the next evaluation finds what is still missing.
     pub fn ask(&mut self, action: Action) {
-        self.pending += 1;
+        self.recorded.acts = true;
         self.asked.push(action);
     }
 
@@ -134,7 +187,7 @@ pub(super) type Seen = BTreeMap<Arc<Kind>, Cache<Key, Raw>>;
 pub(super) type Timers = BTreeMap<(ObjectRef, &'static str), Timer>;
 
 /// When a step is due.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Timer {
     pub(super) at: Monotonic,
     /// Whether a system is idle if this is its only timer.

@@ -34,7 +34,7 @@ fn normalising_writes_what_go_writes() {
         "metadata": {"name": "a", "labels": {}, "creationTimestamp": null},
         "data": {}, "binaryData": null, "unknown": 1,
     });
-    assert_eq!(normalise(resource("", "configmaps"), &mut object, Source::Document), ["unknown"]);
+    assert_eq!(normalise(resource("", "configmaps"), &mut object, Source::Document).unwrap(), ["unknown"]);
     assert_eq!(object, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}));
 
     let mut object = json!({
@@ -44,7 +44,7 @@ fn normalising_writes_what_go_writes() {
         }], "volumes": [{"name": "v", "emptyDir": {}}]}}},
     });
     assert_eq!(
-        normalise(resource("apps", "deployments"), &mut object, Source::Document),
+        normalise(resource("apps", "deployments"), &mut object, Source::Document).unwrap(),
         ["spec.template.spec.containers[0].surplus"]
     );
     assert_eq!(
@@ -63,7 +63,8 @@ fn normalising_writes_what_go_writes() {
 #[test]
 fn reading_errors_name_field_and_type() {
     let deployments = resource("apps", "deployments");
-    let error = |object: Value| decode_error(deployments, &object, Source::Document).unwrap_or_default();
+    let error =
+        |mut object: Value| normalise(deployments, &mut object, Source::Document).err().unwrap_or_default();
     assert_eq!(
         error(json!({"spec": {"replicas": "two"}})),
         "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go struct \
@@ -94,8 +95,7 @@ fn untyped_objects_are_read_by_other_rules() {
     let deployments = resource("apps", "deployments");
     let read = |spec: Value| {
         let mut object = json!({"spec": spec});
-        let error = decode_error(deployments, &object, Source::Untyped);
-        normalise(deployments, &mut object, Source::Untyped);
+        let error = normalise(deployments, &mut object, Source::Untyped).err();
         (error.unwrap_or_default(), object["spec"].clone())
     };
     let (error, spec) = read(json!({"replicas": 4.0, "strategy": {"rollingUpdate": {"maxSurge": 2.0}}}));
@@ -136,10 +136,10 @@ mod golden {
     /// Returns the result of our pipeline for a request: the object, or the error in the form of the recorded answers.
     fn answer(resource: &Resource, step: &Value, stored: Option<&Value>) -> (Value, Vec<String>) {
         let mut object = step["body"].clone();
-        if let Some(message) = decode_error(resource, &object, Source::Document) {
-            return (json!({"reason": "BadRequest", "message": message}), Vec::new());
-        }
-        let unknown = normalise(resource, &mut object, Source::Document);
+        let unknown = match normalise(resource, &mut object, Source::Document) {
+            Ok(unknown) => unknown,
+            Err(message) => return (json!({"reason": "BadRequest", "message": message}), Vec::new()),
+        };
         apply_defaults(resource, &mut object);
         let known = stored.unwrap_or(&step["reply"]);
         let subresource = step["subresource"].as_str();

@@ -22,7 +22,9 @@ impl Changes {
     /// Compares two values.
     pub(super) fn between(at: At<'_>, old: &Value, new: &Value) -> Self {
         let mut changes = Self::default();
-        changes.value(at, Some(old), Some(new), &mut Vec::new());
+        if old != new {
+            changes.value(at, Some(old), Some(new), &mut Vec::new());
+        }
         changes
     }
 
@@ -86,8 +88,7 @@ impl Changes {
                 if is_atomic_list(at) || (is_empty(left) && is_empty(right)) {
                     return self.leaf(old, new, path);
                 }
-                let slice = |list: Option<&'_ Vec<Value>>| list.cloned().unwrap_or_default();
-                self.list(at, &slice(left), &slice(right), path);
+                self.list(at, left.map_or(&[], Vec::as_slice), right.map_or(&[], Vec::as_slice), path);
                 false
             }
         }
@@ -110,15 +111,12 @@ impl Changes {
         new: Option<&Map<String, Value>>,
         path: &mut Vec<Step>,
     ) {
-        let keys = |map: Option<&Map<String, Value>>| {
-            map.into_iter().flat_map(Map::keys).cloned().collect::<Vec<_>>()
-        };
-        for key in keys(old) {
-            self.entry(at, &key, old, new, path);
+        for key in old.into_iter().flat_map(Map::keys) {
+            self.entry(at, key, old, new, path);
         }
-        for key in keys(new) {
-            if !old.is_some_and(|old| old.contains_key(&key)) {
-                self.entry(at, &key, old, new, path);
+        for key in new.into_iter().flat_map(Map::keys) {
+            if !old.is_some_and(|old| old.contains_key(key)) {
+                self.entry(at, key, old, new, path);
             }
         }
     }
@@ -131,9 +129,11 @@ impl Changes {
         new: Option<&Map<String, Value>>,
         path: &mut Vec<Step>,
     ) {
-        let Some(child) = at.child(key) else { return };
+        let (old, new) = (old.and_then(|old| old.get(key)), new.and_then(|new| new.get(key)));
+        // Equal values have no differences at any level. They are the usual case, and comparing them is cheap.
+        let Some(child) = at.child(key).filter(|_| old != new) else { return };
         path.push(Step::field(key));
-        self.value(child, old.and_then(|old| old.get(key)), new.and_then(|new| new.get(key)), path);
+        self.value(child, old, new, path);
         path.pop();
     }
 

@@ -48,11 +48,10 @@ pub(super) fn apply(
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
     }
     let empty = schema.empty_object();
-    let complete = |value: &Value| schema.completed(value);
     let live_value = live.map_or_else(|| bare(config), Value::clone);
     if let (Some(live), true) = (live, owners.is_empty()) {
         let before = Manager { name: BEFORE_FIRST_APPLY, ..manager };
-        ownership::update(schema, &empty, &complete(&without_managed(live)), &mut owners, before);
+        ownership::update(schema, &empty, &schema.completed(without_managed(live)), &mut owners, before);
     }
     let typed = |what: &str, value: &Value, duplicates: bool| {
         check(schema.root(), value, duplicates).map_err(|error| {
@@ -103,7 +102,7 @@ fn merged(
     let last = owners.get(&id).map(|last| last.set.clone());
     entry.time = owners.get(&id).and_then(|last| last.time.clone());
     let stored = live;
-    let live = &schema.completed(live);
+    let live = &schema.completed(live.clone());
     let combined = merge(root, Some(live), Some(config), 0).unwrap_or(Value::Null);
     owners.insert(id.clone(), entry);
     let mut object = match last {
@@ -154,11 +153,19 @@ fn bare(config: &Value) -> Value {
 }
 
 pub(super) fn without_managed(object: &Value) -> Value {
-    let mut object = object.clone();
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
-    object
+    // The managed fields are often the largest part of an object, so they are not copied first.
+    let metadata = |metadata: &Value| match metadata {
+        Value::Object(fields) => {
+            let fields = fields.iter().filter(|(key, _)| *key != "managedFields");
+            Value::Object(fields.map(|(key, value)| (key.clone(), value.clone())).collect())
+        }
+        other => other.clone(),
+    };
+    let Value::Object(fields) = object else { return object.clone() };
+    let fields = fields
+        .iter()
+        .map(|(key, value)| (key.clone(), if key == "metadata" { metadata(value) } else { value.clone() }));
+    Value::Object(fields.collect())
 }
 
 fn described(conflicts: &[Conflict]) -> Vec<(String, String)> {
@@ -187,7 +194,7 @@ fn allowed_by_last_applied(schema: &Schema, live: &Value, manager: Manager<'_>) 
     if !same_version || check(root, &last, false).is_err() || check(root, live, false).is_err() {
         return Set::default();
     }
-    let changes = Changes::between(root, &last, &schema.completed(live));
+    let changes = Changes::between(root, &last, &schema.completed(live.clone()));
     fields(root, &last).difference(&changes.modified).difference(&changes.added).difference(&changes.removed)
 }
 

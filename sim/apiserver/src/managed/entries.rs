@@ -145,15 +145,15 @@ fn encode_into(metadata: Option<&mut Map<String, Value>>, entries: &Entries) {
         metadata.remove("managedFields");
         return;
     }
-    let mut sorted: Vec<&Entry> = entries.values().collect();
-    sorted.sort_by(|left, right| {
-        let key = |entry: &Entry| (!entry.applies, entry.seconds());
-        key(left)
-            .cmp(&key(right))
+    let key = |entry: &Entry| (!entry.applies, entry.seconds());
+    let mut sorted: Vec<_> = entries.values().map(|entry| (key(entry), entry)).collect();
+    sorted.sort_by(|(left_key, left), (right_key, right)| {
+        left_key
+            .cmp(right_key)
             .then_with(|| left.manager.cmp(&right.manager))
             .then_with(|| left.api_version.cmp(&right.api_version))
             .then_with(|| left.subresource.cmp(&right.subresource))
     });
-    let list = sorted.into_iter().map(Entry::to_json).collect();
+    let list = sorted.into_iter().map(|(_, entry)| entry.to_json()).collect();
     metadata.insert("managedFields".to_owned(), Value::Array(list));
 }

@@ -1,5 +1,7 @@
 //! The changes of ownership when an object changes.
 
+use std::sync::LazyLock;
+
 use serde_json::Value;
 
 use super::compare::Changes;
@@ -20,8 +22,8 @@ pub(super) struct Conflict {
     pub(super) path: Vec<Step>,
 }
 
-/// Returns the fields that no entry ever lists.
-fn never_owned() -> Set {
+/// The fields that no entry ever lists.
+static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
     Set::of(&[
         &["apiVersion"],
         &["kind"],
@@ -36,7 +38,7 @@ fn never_owned() -> Set {
         &["metadata", "selfLink"],
         &["metadata", "uid"],
     ])
-}
+});
 
 /// Returns the fields that the server resets in requests to this endpoint.
 pub(super) fn reset_fields(schema: &Schema, object: &Value, subresource: Option<&str>) -> Set {
@@ -57,7 +59,7 @@ pub(super) fn reset_fields(schema: &Schema, object: &Value, subresource: Option<
 
 /// Returns an entry without the fields that are never owned; none if it would be empty.
 pub(super) fn strip(mut entry: Entry) -> Option<Entry> {
-    entry.set = entry.set.difference(&never_owned());
+    entry.set = entry.set.difference(&NEVER_OWNED);
     (!entry.set.is_empty()).then_some(entry)
 }
 
@@ -69,17 +71,24 @@ pub(super) fn disown(
     force: bool,
 ) -> Result<(), Vec<Conflict>> {
     let touched = changes.modified.union(&changes.added);
-    let mut conflicts = Vec::new();
-    for (_, entry) in entries.iter().filter(|(id, _)| *id != writer) {
-        let lost = entry.set.intersection(&touched);
-        conflicts.extend(lost.paths().into_iter().map(|path| Conflict { owner: entry.clone(), path }));
+    let others = |entry: &(&String, &mut Entry)| entry.0 != writer;
+    if !force {
+        let mut conflicts = Vec::new();
+        for (_, entry) in entries.iter_mut().filter(others) {
+            let lost = entry.set.intersection(&touched);
+            conflicts.extend(lost.paths().into_iter().map(|path| Conflict { owner: entry.clone(), path }));
+        }
+        if !conflicts.is_empty() {
+            return Err(conflicts);
+        }
     }
-    if !force && !conflicts.is_empty() {
-        return Err(conflicts);
-    }
-    for (_, entry) in entries.iter_mut().filter(|(id, _)| *id != writer) {
+    for (_, entry) in entries.iter_mut().filter(others) {
         let lost = entry.set.intersection(&touched);
-        entry.set = entry.set.difference(&lost).difference(&changes.removed);
+        for gone in [&lost, &changes.removed] {
+            if !gone.is_empty() {
+                entry.set = entry.set.difference(gone);
+            }
+        }
     }
     entries.retain(|_, entry| !entry.set.is_empty());
     Ok(())
@@ -102,22 +111,26 @@ pub(super) fn update(schema: &Schema, old: &Value, new: &Value, entries: &mut En
         set: changes.modified.union(&changes.added).without(&reset),
     };
     if let Some(mut entry) = strip(entry) {
-        if let Some(previous) = entries.get(&entry.id()) {
-            entry.set = entry.set.union(&previous.set);
+        let id = entry.id();
+        if let Some(previous) = entries.get(&id) {
+            entry.set.merge(&previous.set);
         }
-        entries.insert(entry.id(), entry);
+        entries.insert(id, entry);
     }
     cap(entries);
 }
 
 /// Merges the oldest update entries, by version, until the limit is met.
 fn cap(entries: &mut Entries) {
+    let mut count = entries.values().filter(|entry| !entry.applies).count();
+    if count <= UPDATE_ENTRIES_MAX {
+        return;
+    }
     let mut updaters: Vec<(i64, String)> = entries
         .iter()
         .filter(|(_, entry)| !entry.applies)
         .map(|(id, entry)| (entry.seconds(), id.clone()))
         .collect();
-    let mut count = updaters.len();
     updaters.sort();
     let mut first_of_version: Vec<(String, String)> = Vec::new();
     for (_, id) in updaters {

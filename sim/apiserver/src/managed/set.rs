@@ -118,7 +118,8 @@ impl Set {
         out
     }
 
-    fn merge(&mut self, other: &Self) {
+    /// Adds the fields of another set.
+    pub(super) fn merge(&mut self, other: &Self) {
         self.members.extend(other.members.iter().cloned());
         for (step, below) in &other.children {
             self.children.entry(step.clone()).or_default().merge(below);

@@ -120,19 +120,29 @@ pub(super) fn check(at: At<'_>, value: &Value, duplicates: bool) -> Result<(), S
     }
 }
 
-struct Check {
+struct Check<'v> {
     duplicates: bool,
-    path: Vec<String>,
+    path: Vec<Place<'v>>,
     errors: Vec<String>,
 }
 
-impl Check {
+/// One part of the path of a value; messages need it, valid values do not.
+enum Place<'v> {
+    Field(&'v str),
+    Item(Step),
+}
+
+impl<'v> Check<'v> {
     fn fail(&mut self, message: &str) {
-        let path = self.path.concat();
+        let part = |place: &Place<'_>| match place {
+            Place::Field(key) => format!(".{key}"),
+            Place::Item(step) => step.to_string(),
+        };
+        let path: String = self.path.iter().map(part).collect();
         self.errors.push(if path.is_empty() { message.to_owned() } else { format!("{path}: {message}") });
     }
 
-    fn value(&mut self, at: At<'_>, value: &Value) {
+    fn value(&mut self, at: At<'_>, value: &'v Value) {
         if self.path.len() > DEPTH_MAX {
             return self.fail("nested too deeply");
         }
@@ -155,9 +165,9 @@ impl Check {
         }
     }
 
-    fn map(&mut self, at: At<'_>, map: &Map<String, Value>) {
+    fn map(&mut self, at: At<'_>, map: &'v Map<String, Value>) {
         for (key, value) in map {
-            self.path.push(format!(".{key}"));
+            self.path.push(Place::Field(key));
             let child = at.child(key);
             match child {
                 Some(child) => self.value(child, value),
@@ -170,7 +180,7 @@ impl Check {
         }
     }
 
-    fn list(&mut self, at: At<'_>, list: &[Value]) {
+    fn list(&mut self, at: At<'_>, list: &'v [Value]) {
         let Some(items) = at.items() else { return };
         let mut seen = BTreeSet::new();
         for (index, item) in list.iter().enumerate() {
@@ -185,7 +195,7 @@ impl Check {
             if !is_atomic_list(at) && !seen.insert(step.clone()) && !self.duplicates {
                 self.fail(&format!("duplicate entries for key {step}"));
             }
-            self.path.push(step.to_string());
+            self.path.push(Place::Item(step));
             self.value(items, item);
             self.path.pop();
         }

@@ -3,19 +3,20 @@
 use serde_json::Value;
 
 use super::node::{At, DEPTH_MAX};
+use super::place::Place;
 use crate::cause::Cause;
 
 /// Returns what is wrong with the types of embedded objects.
 pub(super) fn causes(root: At<'_>, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    visit(root, object, "", 0, &mut |embedded, path| type_meta(embedded, path, &mut causes));
+    visit(root, object, Place::Root, 0, &mut |embedded, path| type_meta(embedded, path, &mut causes));
     causes
 }
 
 /// Returns the metadata of embedded objects, with their paths.
 pub(super) fn metadata(root: At<'_>, object: &Value) -> Vec<(String, Value)> {
     let mut found = Vec::new();
-    visit(root, object, "", 0, &mut |embedded, path| {
+    visit(root, object, Place::Root, 0, &mut |embedded, path| {
         let metadata = embedded.get("metadata").filter(|metadata| !metadata.is_null());
         found.extend(metadata.map(|metadata| (format!("{path}.metadata"), metadata.clone())));
     });
@@ -23,8 +24,8 @@ pub(super) fn metadata(root: At<'_>, object: &Value) -> Vec<(String, Value)> {
 }
 
 /// Visits every object inside of another.
-fn visit(at: At<'_>, value: &Value, path: &str, depth: usize, look: &mut impl FnMut(&Value, &str)) {
-    if depth > DEPTH_MAX {
+fn visit(at: At<'_>, value: &Value, path: Place<'_>, depth: usize, look: &mut impl FnMut(&Value, Place<'_>)) {
+    if depth > DEPTH_MAX || !at.arena.has_embedded {
         return;
     }
     match value {
@@ -34,20 +35,20 @@ fn visit(at: At<'_>, value: &Value, path: &str, depth: usize, look: &mut impl Fn
             }
             for (key, value) in map {
                 let Some(child) = at.declared(key) else { continue };
-                visit(child, value, &at.path_of(path, key), depth + 1, look);
+                visit(child, value, at.place_of(&path, key), depth + 1, look);
             }
         }
         Value::Array(list) => {
             let Some(items) = at.items() else { return };
             for (index, item) in list.iter().enumerate() {
-                visit(items, item, &format!("{path}[{index}]"), depth + 1, look);
+                visit(items, item, Place::Item(&path, index), depth + 1, look);
             }
         }
         _ => {}
     }
 }
 
-fn type_meta(object: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn type_meta(object: &Value, path: Place<'_>, causes: &mut Vec<Cause>) {
     let field = |name: &str| format!("{path}.{name}");
     for name in ["apiVersion", "kind"] {
         match object.get(name) {

@@ -30,6 +30,9 @@ pub(super) fn escape(name: &str) -> String {
     if RESERVED.contains(&name) {
         return format!("__{name}__");
     }
+    if name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return name.to_owned();
+    }
     name.replace("__", "__underscores__")
         .replace('.', "__dot__")
         .replace('-', "__dash__")

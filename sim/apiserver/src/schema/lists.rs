@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::node::{At, DEPTH_MAX, ListType};
+use super::place::Place;
 use crate::cause::Cause;
 
 /// Returns the causes for duplicate items.
 pub(super) fn causes(root: At<'_>, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     if object.is_object() {
-        walk(root, object, "", 0, &mut causes);
+        walk(root, object, Place::Root, 0, &mut causes);
     }
     causes
 }
 
-fn walk(at: At<'_>, value: &Value, path: &str, depth: usize, causes: &mut Vec<Cause>) {
+fn walk(at: At<'_>, value: &Value, path: Place<'_>, depth: usize, causes: &mut Vec<Cause>) {
     if depth > DEPTH_MAX {
         return;
     }
@@ -24,7 +25,7 @@ fn walk(at: At<'_>, value: &Value, path: &str, depth: usize, causes: &mut Vec<Ca
         Value::Object(map) => {
             for (key, value) in map {
                 let Some(child) = at.declared(key) else { continue };
-                walk(child, value, &at.path_of(path, key), depth + 1, causes);
+                walk(child, value, at.place_of(&path, key), depth + 1, causes);
             }
         }
         Value::Array(list) => {
@@ -39,7 +40,7 @@ fn walk(at: At<'_>, value: &Value, path: &str, depth: usize, causes: &mut Vec<Ca
             }
             if let Some(items) = at.items() {
                 for (index, item) in list.iter().enumerate() {
-                    walk(items, item, &format!("{path}[{index}]"), depth + 1, causes);
+                    walk(items, item, Place::Item(&path, index), depth + 1, causes);
                 }
             }
         }
@@ -47,7 +48,7 @@ fn walk(at: At<'_>, value: &Value, path: &str, depth: usize, causes: &mut Vec<Ca
     }
 }
 
-fn by_key(keys: &[String], list: &[Value], path: &str, causes: &mut Vec<Cause>) {
+fn by_key(keys: &[String], list: &[Value], path: Place<'_>, causes: &mut Vec<Cause>) {
     if let Some((index, item)) =
         list.iter().enumerate().find(|(_, item)| !item.is_object() && !item.is_null())
     {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use regex::Regex;
 use serde_json::Value;
 
-use super::rule::Rule;
+use super::place::Place;
+use super::rule::{Rule, Satisfied};
 
 /// Maximum depth of any traversal of a value; the JSON reader refuses deeper bodies.
 pub(crate) const DEPTH_MAX: usize = 256;
@@ -27,6 +28,8 @@ pub(crate) struct Arena {
     pub(crate) built_in: bool,
     /// Whether any node has rules.
     pub(crate) has_rules: bool,
+    /// Whether any node is an embedded object.
+    pub(crate) has_embedded: bool,
 }
 
 impl Arena {
@@ -41,7 +44,7 @@ impl Arena {
             preserve: true,
             ..Node::default()
         };
-        Self { nodes: vec![deduced, untyped], root: DEDUCED, built_in, has_rules: false }
+        Self { nodes: vec![deduced, untyped], root: DEDUCED, built_in, has_rules: false, has_embedded: false }
     }
 
     /// Returns the node with an index; ids must be from this arena.
@@ -94,14 +97,10 @@ impl<'a> At<'a> {
     }
 
     /// Returns the path of the value under a key: a key of a map is in brackets, a field follows a dot.
-    pub(crate) fn path_of(self, path: &str, key: &str) -> String {
+    pub(super) fn place_of<'p>(self, place: &'p Place<'p>, key: &'p str) -> Place<'p> {
         let node = self.node();
-        let is_key = !node.fields.contains_key(key) && matches!(node.extra, Extra::Of(_));
-        match (is_key, path.is_empty()) {
-            (true, _) => format!("{path}[{key}]"),
-            (false, true) => key.to_owned(),
-            (false, false) => format!("{path}.{key}"),
-        }
+        let is_key = matches!(node.extra, Extra::Of(_)) && !node.fields.contains_key(key);
+        if is_key { Place::Key(place, key) } else { Place::Field(place, key) }
     }
 
     /// Returns the type of a list's items.
@@ -217,6 +216,7 @@ pub(crate) struct Node {
     pub(crate) checks: Option<Box<Checks>>,
     /// `x-kubernetes-validations`.
     pub(crate) rules: Arc<[Rule]>,
+    pub(crate) satisfied: Satisfied,
 }
 
 impl Node {

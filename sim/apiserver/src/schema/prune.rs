@@ -22,9 +22,11 @@ pub(super) fn prune(root: At<'_>, object: &mut Value) -> Vec<String> {
     walk.prune(Some(root), object, 0);
     walk.unknown.sort();
     unknown.append(&mut walk.unknown);
-    walk.embedded(root, object, 0);
-    walk.unknown.sort();
-    unknown.append(&mut walk.unknown);
+    if root.arena.has_embedded {
+        walk.embedded(root, object, 0);
+        walk.unknown.sort();
+        unknown.append(&mut walk.unknown);
+    }
     unknown
 }
 

@@ -174,12 +174,14 @@ impl<'a> Reader<'a> {
         // The server also has the rules of built-in kinds in code, and validates with that code.
         let rules = if self.arena.built_in { Vec::new() } else { rules };
         self.arena.has_rules |= !rules.is_empty();
+        let embedded = flag(schema, "x-kubernetes-embedded-resource");
+        self.arena.has_embedded |= embedded;
         Node {
             kind,
             format: text(schema, "format"),
             nullable: flag(schema, "nullable"),
             int_or_string: flag(schema, "x-kubernetes-int-or-string"),
-            embedded: flag(schema, "x-kubernetes-embedded-resource"),
+            embedded,
             preserve: own_preserve,
             fields,
             own_metadata: None,
@@ -193,6 +195,7 @@ impl<'a> Reader<'a> {
             default: schema.get("default").filter(|value| !value.is_null()).cloned(),
             checks: self.checks(schema, depth).map(Box::new),
             rules: rule::read(&rules),
+            satisfied: rule::Satisfied::default(),
         }
     }
 

@@ -2,11 +2,15 @@
 
 pub(super) mod negation;
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 
 use kube_cel::cel::parser::{Expression, Parser};
 use kube_cel::cel::{Context, ParseErrors, ResolveResult, Value as CelValue};
 use serde_json::Value;
+
+/// Maximum number of values that are known to satisfy the rules of a node.
+const SATISFIED_MAX: usize = 16;
 
 /// A compiled expression. As on a server, it may access fields that may be missing (`self.?field`).
 #[derive(Debug)]
@@ -68,6 +72,31 @@ impl Rule {
     /// Returns the text by which messages name the rule.
     pub(super) fn name(&self) -> &str {
         self.message.as_deref().unwrap_or(&self.source)
+    }
+}
+
+/// Values that satisfied the rules of a node, each with the old value if a rule uses that; the last first. An object is validated
+/// many times between two changes of the same part of it.
+#[derive(Debug, Default)]
+pub(crate) struct Satisfied(Mutex<VecDeque<(Value, Option<Value>)>>);
+
+impl Satisfied {
+    pub(super) fn contains(&self, value: &Value, old: Option<&Value>) -> bool {
+        let is_same = |known: &(Value, Option<Value>)| known.0 == *value && known.1.as_ref() == old;
+        self.0.lock().is_ok_and(|known| known.iter().any(is_same))
+    }
+
+    pub(super) fn insert(&self, value: &Value, old: Option<&Value>) {
+        if let Ok(mut known) = self.0.lock() {
+            known.truncate(SATISFIED_MAX - 1);
+            known.push_front((value.clone(), old.cloned()));
+        }
+    }
+}
+
+impl Clone for Satisfied {
+    fn clone(&self) -> Self {
+        Self::default()
     }
 }
 

@@ -11,7 +11,8 @@ use kube_cel::KubeCelExt as _;
 use kube_cel::cel::{Context, ExecutionError, Value as CelValue};
 use serde_json::Value;
 
-use super::node::{At, DEPTH_MAX, Extra, Kind};
+use super::node::{At, DEPTH_MAX, Kind};
+use super::place::Place;
 use super::ratchet::{matching, unchanged};
 use super::rule::{Program, Rule, negation};
 use crate::cause::Cause;
@@ -62,7 +63,7 @@ pub(super) fn broken(root: At<'_>, object: &Value, old: Option<&Value>) -> Vec<C
     FUNCTIONS.with(|functions| {
         let correlation = Match { nearest: old.map(|old| (root, old, object)), is_here: old.is_some() };
         let mut walk = Walk { functions, causes: &mut causes };
-        walk.value(root, object, old, correlation, "", 0);
+        walk.value(root, object, old, correlation, Place::Root, 0);
     });
     causes
 }
@@ -79,7 +80,7 @@ impl Walk<'_> {
         value: &'a Value,
         old: Option<&'a Value>,
         correlation: Match<'a>,
-        path: &str,
+        path: Place<'_>,
         depth: usize,
     ) {
         if value.is_null() || depth > DEPTH_MAX {
@@ -99,41 +100,45 @@ impl Walk<'_> {
                 for (index, item) in list.iter().enumerate() {
                     let old = old.and_then(|old| matching(at, old, item));
                     let correlation = correlation.below(items, old, item);
-                    self.value(items, item, old, correlation, &format!("{path}[{index}]"), depth + 1);
+                    self.value(items, item, old, correlation, Place::Item(&path, index), depth + 1);
                 }
             }
             Value::Object(map) => {
                 for (key, value) in map {
                     let Some(child) = at.declared(key) else { continue };
-                    let is_key =
-                        !at.node().fields.contains_key(key) && matches!(at.node().extra, Extra::Of(_));
-                    let below = match (is_key, path.is_empty()) {
-                        (true, _) => format!("{path}[{key}]"),
-                        (false, true) => key.clone(),
-                        (false, false) => format!("{path}.{key}"),
-                    };
                     let old = old.and_then(|old| old.get(key));
-                    self.value(child, value, old, correlation.below(child, old, value), &below, depth + 1);
+                    let below = at.place_of(&path, key);
+                    self.value(child, value, old, correlation.below(child, old, value), below, depth + 1);
                 }
             }
             _ => {}
         }
     }
 
-    fn rules(&mut self, at: At<'_>, value: &Value, old: Option<&Value>, correlation: Match<'_>, path: &str) {
+    fn rules(
+        &mut self,
+        at: At<'_>,
+        value: &Value,
+        old: Option<&Value>,
+        correlation: Match<'_>,
+        path: Place<'_>,
+    ) {
         let rules = &at.node().rules;
-        if rules.is_empty() {
+        let uses_old = |rule: &Rule| rule.uses_old || rule.optional_old || rule.message_program.is_some();
+        let old = old.filter(|_| rules.iter().any(uses_old));
+        if rules.is_empty() || at.node().satisfied.contains(value, old) {
             return;
         }
+        let (before, mut is_excused) = (self.causes.len(), false);
         let current = values::convert(self.functions, at, value, 0);
         let former = old.map(|old| values::convert(self.functions, at, old, 0));
         let kind = Value::from(at.node().kind.name());
-        let field = if path.is_empty() { "<nil>" } else { path };
+        let field = || if path.is_empty() { "<nil>".to_owned() } else { path.to_string() };
         for rule in rules.iter() {
             let program = match &rule.program {
                 Ok(program) => program,
                 Err(error) => {
-                    self.causes.push(Cause::invalid(field, &kind, &format!("rule compile error: {error}")));
+                    self.causes.push(Cause::invalid(field(), &kind, &format!("rule compile error: {error}")));
                     continue;
                 }
             };
@@ -142,7 +147,7 @@ impl Walk<'_> {
             }
             if let Some(error) = values::misfit(at, value).filter(|_| rule.uses_self) {
                 let detail = format!("{error} evaluating rule: {}", rule.name());
-                self.causes.push(Cause::invalid(field, &kind, &detail));
+                self.causes.push(Cause::invalid(field(), &kind, &detail));
                 continue;
             }
             let mut scope = self.functions.new_inner_scope();
@@ -155,6 +160,7 @@ impl Walk<'_> {
             match program.execute(&scope) {
                 Ok(CelValue::Bool(true)) => {}
                 Ok(_) => {
+                    is_excused = true;
                     if rule.uses_old || !correlation.lets_pass() {
                         self.causes.push(broken_rule(rule, &scope, at, value, path));
                     }
@@ -168,23 +174,26 @@ impl Walk<'_> {
                             rule.name()
                         ),
                     };
-                    self.causes.push(Cause::invalid(field, &kind, &detail));
+                    self.causes.push(Cause::invalid(field(), &kind, &detail));
                 }
             }
+        }
+        if self.causes.len() == before && !is_excused {
+            at.node().satisfied.insert(value, old);
         }
     }
 }
 
-fn broken_rule(rule: &Rule, scope: &Context<'_>, at: At<'_>, value: &Value, path: &str) -> Cause {
+fn broken_rule(rule: &Rule, scope: &Context<'_>, at: At<'_>, value: &Value, path: Place<'_>) -> Cause {
     let message = rule.message_program.as_ref().and_then(|program| message(program, scope));
     let detail = message.unwrap_or_else(|| match &rule.message {
         Some(message) => message.clone(),
         None => format!("failed rule: {}", rule.source),
     });
-    let field = match (path, rule.field_path.as_str()) {
-        ("", "") => "<nil>".to_owned(),
-        ("", below) => below.trim_start_matches('.').to_owned(),
-        (path, below) => format!("{path}{below}"),
+    let field = match (path.is_empty(), rule.field_path.as_str()) {
+        (true, "") => "<nil>".to_owned(),
+        (true, below) => below.trim_start_matches('.').to_owned(),
+        (false, below) => format!("{path}{below}"),
     };
     // Maps and lists are left out of messages.
     let shown = if matches!(at.node().kind, Kind::Object | Kind::Array) { None } else { Some(value) };

@@ -9,6 +9,7 @@ mod number;
 use serde_json::{Map, Value};
 
 use super::node::{At, Checks, DEPTH_MAX, Extra, Kind, UNTYPED};
+use super::place::Place;
 use super::ratchet::{matching, unchanged};
 use crate::cause::{Cause, text};
 use finding::{Finding, Origin, Verdict};
@@ -16,14 +17,14 @@ use finding::{Finding, Origin, Verdict};
 /// Returns the causes for the values of an object; `old` is the stored object on update.
 pub(super) fn values(root: At<'_>, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let walk = Walk { origin: Origin("") };
-    walk.value(root, object, old, "", 0).findings.into_iter().map(|finding| finding.cause).collect()
+    walk.value(root, object, old, Place::Root, 0).findings.into_iter().map(|finding| finding.cause).collect()
 }
 
 /// Returns the causes for the values of an object's status.
 pub(super) fn status(root: At<'_>, object: &Value, old: &Value) -> Vec<Cause> {
     let (Some(at), Some(status)) = (root.declared("status"), object.get("status")) else { return Vec::new() };
     let walk = Walk { origin: Origin("status") };
-    walk.value(at, status, old.get("status"), "", 0)
+    walk.value(at, status, old.get("status"), Place::Root, 0)
         .findings
         .into_iter()
         .map(|finding| finding.cause)
@@ -33,7 +34,7 @@ pub(super) fn status(root: At<'_>, object: &Value, old: &Value) -> Vec<Cause> {
 /// Returns the causes for the value of a field.
 pub(super) fn under(at: At<'_>, value: &Value, field: &str) -> Vec<Cause> {
     let walk = Walk { origin: Origin(field) };
-    walk.value(at, value, None, "", 0).findings.into_iter().map(|finding| finding.cause).collect()
+    walk.value(at, value, None, Place::Root, 0).findings.into_iter().map(|finding| finding.cause).collect()
 }
 
 struct Walk<'p> {
@@ -41,7 +42,14 @@ struct Walk<'p> {
 }
 
 impl Walk<'_> {
-    fn value(&self, at: At<'_>, value: &Value, old: Option<&Value>, path: &str, depth: usize) -> Verdict {
+    fn value(
+        &self,
+        at: At<'_>,
+        value: &Value,
+        old: Option<&Value>,
+        path: Place<'_>,
+        depth: usize,
+    ) -> Verdict {
         let mut verdict = Verdict::default();
         if depth > DEPTH_MAX {
             return verdict;
@@ -90,7 +98,7 @@ impl Walk<'_> {
         verdict
     }
 
-    fn types(&self, at: At<'_>, value: &Value, path: &str, verdict: &mut Verdict) {
+    fn types(&self, at: At<'_>, value: &Value, path: Place<'_>, verdict: &mut Verdict) {
         let node = at.node();
         let types: &[&str] = if node.int_or_string {
             &["integer", "string"]
@@ -144,7 +152,7 @@ impl Walk<'_> {
         }
     }
 
-    fn enumeration(&self, checks: &Checks, value: &Value, path: &str, verdict: &mut Verdict) {
+    fn enumeration(&self, checks: &Checks, value: &Value, path: Place<'_>, verdict: &mut Verdict) {
         if checks.enumeration.is_empty() || checks.enumeration.iter().any(|allowed| same(allowed, value)) {
             return;
         }
@@ -160,7 +168,7 @@ impl Walk<'_> {
         verdict.push(Finding { cause: Cause::unsupported(self.origin.field(path), value, &names), text });
     }
 
-    fn string(&self, checks: &Checks, string: &str, value: &Value, path: &str, verdict: &mut Verdict) {
+    fn string(&self, checks: &Checks, string: &str, value: &Value, path: Place<'_>, verdict: &mut Verdict) {
         let length = i64::try_from(string.chars().count()).unwrap_or(i64::MAX);
         if let Some(max) = checks.max_length.filter(|max| length > *max) {
             let text = format!("{path} in body should be at most {max} chars long");
@@ -189,14 +197,14 @@ impl Walk<'_> {
         checks: &Checks,
         list: &[Value],
         old: Option<&Value>,
-        path: &str,
+        path: Place<'_>,
         depth: usize,
         verdict: &mut Verdict,
     ) {
         if let Some(items) = at.items().filter(|items| items.id > UNTYPED) {
             for (index, item) in list.iter().enumerate() {
                 let old = old.and_then(|old| matching(at, old, item));
-                verdict.merge(self.value(items, item, old, &format!("{path}[{index}]"), depth + 1));
+                verdict.merge(self.value(items, item, old, Place::Item(&path, index), depth + 1));
             }
         }
         let size = i64::try_from(list.len()).unwrap_or(i64::MAX);
@@ -226,7 +234,7 @@ impl Walk<'_> {
         checks: &Checks,
         map: &Map<String, Value>,
         old: Option<&Value>,
-        path: &str,
+        path: Place<'_>,
         depth: usize,
         verdict: &mut Verdict,
     ) {
@@ -248,15 +256,15 @@ impl Walk<'_> {
                 continue;
             }
             let Some(child) = at.declared(key) else { continue };
-            let below = if path.is_empty() && is_property { key.clone() } else { format!("{path}.{key}") };
+            let below = if is_property { Place::Field(&path, key) } else { Place::Dotted(&path, key) };
             let is_type =
                 path.is_empty() && self.origin.0.is_empty() && matches!(key.as_str(), "kind" | "apiVersion");
             let old = old.filter(|_| !is_type).and_then(|old| old.get(key));
-            verdict.merge(self.value(child, value, old, &below, depth + 1));
+            verdict.merge(self.value(child, value, old, below, depth + 1));
         }
         for key in checks.required.iter().filter(|key| !map.contains_key(*key)) {
             let text = format!("{path}.{key} in body is required");
-            let cause = Cause::required(self.origin.field(&format!("{path}.{key}")), "");
+            let cause = Cause::required(self.origin.field(Place::Dotted(&path, key)), "");
             verdict.push(Finding { text, cause });
         }
     }
@@ -268,7 +276,7 @@ impl Walk<'_> {
         checks: &Checks,
         value: &Value,
         old: Option<&Value>,
-        path: &str,
+        path: Place<'_>,
         depth: usize,
         verdict: &mut Verdict,
     ) {
@@ -276,10 +284,10 @@ impl Walk<'_> {
         if !checks.any_of.is_empty() {
             let (passed, best) = best_of(checks.any_of.iter().map(judge), true);
             if passed == 0 {
-                verdict.push(
-                    self.origin
-                        .general(format!("{} must validate at least one schema (anyOf)", text::quote(path))),
-                );
+                verdict.push(self.origin.general(format!(
+                    "{} must validate at least one schema (anyOf)",
+                    text::quote(&path.to_string())
+                )));
             }
             verdict.merge(best);
         }
@@ -291,7 +299,7 @@ impl Walk<'_> {
                 } else {
                     format!("Found {passed} valid alternatives")
                 };
-                let path = text::quote(path);
+                let path = text::quote(&path.to_string());
                 let text = format!("{path} must validate one and only one schema (oneOf). {found}");
                 verdict.push(self.origin.general(text));
             }
@@ -307,16 +315,19 @@ impl Walk<'_> {
         }
         if passed != checks.all_of.len() {
             let none = if passed == 0 { ". None validated" } else { "" };
-            verdict.push(
-                self.origin
-                    .general(format!("{} must validate all the schemas (allOf){none}", text::quote(path))),
-            );
+            verdict.push(self.origin.general(format!(
+                "{} must validate all the schemas (allOf){none}",
+                text::quote(&path.to_string())
+            )));
         }
         if let Some(not) = &checks.not
             && judge(not).is_ok()
         {
             verdict.push(
-                self.origin.general(format!("{} must not validate the schema (not)", text::quote(path))),
+                self.origin.general(format!(
+                    "{} must not validate the schema (not)",
+                    text::quote(&path.to_string())
+                )),
             );
         }
     }

@@ -51,6 +51,11 @@ impl Negotiated {
         })
     }
 
+    /// Returns whether objects are returned in full, as JSON.
+    pub(super) fn is_plain(&self) -> bool {
+        self.form == Form::Full && !self.yaml
+    }
+
     /// Refuses a watch in YAML, which has no streams.
     pub(super) fn can_stream(&self) -> Result<(), Status> {
         if !self.yaml {

@@ -54,25 +54,29 @@ fn patched(
 ) -> Result<Value, Status> {
     let media_type = request.media_type();
     let patch = read_patch(media_type, request)?;
-    let patched = match media_type {
-        JSON => patch::json(current, &patch.value).map_err(refusal)?,
-        MERGE => patch::merge(current, &patch.value),
+    let apply = || match media_type {
+        JSON => patch::json(current, &patch.value).map_err(refusal),
+        MERGE => Ok(patch::merge(current, &patch.value)),
         _ => {
             let schema = scope.version().schema().ok_or_else(|| unsupported(scope))?;
-            patch::strategic(schema, current, &patch.value).map_err(refusal)?
+            patch::strategic(schema, current, &patch.value).map_err(refusal)
         }
     };
+    let patched = apply()?;
     let is_document = media_type != STRATEGIC;
-    let shown = if is_document { patched.to_string() } else { text::plain(&patch.value) };
+    // Only a refusal quotes the document; decoding consumes it.
+    let refused = |why: &str| match apply() {
+        Ok(patched) if is_document => kind::unreadable(&patched.to_string(), why),
+        _ => kind::unreadable(&text::plain(&patch.value), why),
+    };
     let source = if is_document {
-        kind::check(scope, options, &patched, &shown)?;
+        kind::check(scope, options, &patched)?;
         Source::Document
     } else {
-        kind::check_texts(&patched).map_err(|why| kind::unreadable(&shown, &why))?;
+        kind::check_texts(&patched).map_err(|why| refused(&why))?;
         Source::Untyped
     };
-    admit::admit(scope, options, patched, &patch.duplicates, source)
-        .map_err(|why| kind::unreadable(&shown, &why))
+    admit::admit(scope, options, patched, &patch.duplicates, source).map_err(|why| refused(&why))
 }
 
 /// Refuses patches of types that the resource does not support.

@@ -140,6 +140,21 @@ impl List {
     }
 }
 
+/// In the extensions of a request: its client is in the same process, and takes an object itself instead of its JSON.
+#[derive(Debug, Clone, Copy)]
+pub struct TakesShared;
+
+/// In the extensions of the response to such a request: the object. The body is empty then.
+#[derive(Debug, Clone)]
+pub struct Shared(pub Arc<Value>);
+
+/// Returns an object to a client in the same process.
+pub(super) fn shared(code: u16, object: Arc<Value>, warnings: &[String]) -> http::Response<Bytes> {
+    let mut response = response(code, "application/json", Bytes::new(), warnings);
+    response.extensions_mut().insert(Shared(object));
+    response
+}
+
 /// Encodes an answer other than a watch.
 pub(super) fn encode(
     answer: &Answer,

@@ -16,11 +16,10 @@ use crate::cause::Cause;
 pub(super) fn read(scope: &Scope, object: &mut Value, source: Source) -> Result<Vec<String>, String> {
     let version = scope.version();
     if let Some(resource) = version.builtin_resource() {
-        if let Some(error) = builtin::decode_error(resource, object, source) {
+        return read_builtin(resource, object, source).map_err(|error| {
             let (_, why) = error.split_once(" cannot be handled as a ").unwrap_or(("", &error));
-            return Err(why.split_once(": ").map_or(why, |(_, why)| why).to_owned());
-        }
-        return Ok(read_builtin(resource, object, source));
+            why.split_once(": ").map_or(why, |(_, why)| why).to_owned()
+        });
     }
     let typed = object.get("metadata").map(builtin::read_metadata).transpose()?;
     let Some(schema) = version.schema() else {
@@ -38,13 +37,17 @@ pub(super) fn read(scope: &Scope, object: &mut Value, source: Source) -> Result<
 }
 
 /// Decodes a built-in kind. An explicit empty list belongs to the client that set it, although it is stored like an absent one.
-fn read_builtin(resource: &builtin::Resource, object: &mut Value, source: Source) -> Vec<String> {
+fn read_builtin(
+    resource: &builtin::Resource,
+    object: &mut Value,
+    source: Source,
+) -> Result<Vec<String>, String> {
     let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
     let fields = object.as_object().into_iter().flatten();
     let empty: Vec<String> =
         fields.filter(|(_, value)| is_empty(value)).map(|(key, _)| key.clone()).collect();
     let forgets_managers = meta::field(object, "managedFields").is_some_and(is_empty);
-    let unknown = builtin::normalise(resource, object, source);
+    let unknown = builtin::normalise(resource, object, source)?;
     for key in empty {
         if object.get(&key).is_some_and(Value::is_null) {
             object[key] = Value::Array(Vec::new());
@@ -53,7 +56,7 @@ fn read_builtin(resource: &builtin::Resource, object: &mut Value, source: Source
     if forgets_managers {
         meta::set(object, "managedFields", Value::Array(Vec::new()));
     }
-    unknown
+    Ok(unknown)
 }
 
 /// Converts a custom resource after an apply, merged into the live object, to the stored form.
@@ -240,11 +243,8 @@ pub(super) fn prepare_update(scope: &Scope, new: &mut Value, live: &Value) {
 /// Returns whether two custom objects differ outside `metadata`, and outside `status` if that is a subresource.
 fn differs(new: &Value, live: &Value, has_status: bool) -> bool {
     let ignored = |key: &str| key == "metadata" || key == "apiVersion" || (key == "status" && has_status);
-    let fields = |object: &Value| -> Vec<(String, Value)> {
-        let map = object.as_object().into_iter().flatten();
-        map.filter(|(key, _)| !ignored(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
-    };
-    fields(new) != fields(live)
+    let fields = |object| Value::as_object(object).into_iter().flatten().filter(|(key, _)| !ignored(key));
+    !fields(new).eq(fields(live))
 }
 
 pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) -> Vec<Cause> {

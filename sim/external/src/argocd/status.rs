@@ -21,15 +21,15 @@ pub(super) fn tend(
     application: &Value,
     compared: &Compared<'_>,
 ) {
-    let mut wanted = application.clone();
     // A message with a random name changes with each refresh, but does not cause one.
-    wanted["status"] = status(look, application, compared, &application["status"]["reconciledAt"]);
-    let is_right = wanted["status"] == application["status"];
+    let right = status(look, application, compared, &application["status"]["reconciledAt"]);
+    let is_right = right == application["status"];
     let is_asked = annotation(application, REFRESH).is_some();
     let is_old = is_old(look, target, application);
     let is_due = if is_right && !is_asked { is_old } else { look.after(target, "compare") };
     if is_due {
         let now = time(look);
+        let mut wanted = application.clone();
         wanted["status"] = status(look, application, compared, &now);
         wanted["status"]["reconciledAt"] = now;
         if let Some(annotations) = wanted["metadata"]["annotations"].as_object_mut() {

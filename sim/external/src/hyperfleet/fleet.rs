@@ -8,7 +8,7 @@ use serde_json::json;
 use super::dialect::{Dialect, Release};
 use super::ids::Ids;
 use super::report;
-use super::resource::{Kind, Labels, Resource, Status};
+use super::resource::{Kind, Labels, Resource, Status, Written};
 use super::rows::Collection;
 
 /// The API with its resources. A clone shares them until they change.
@@ -98,6 +98,7 @@ impl HyperFleet {
             updated: now,
             deleted: None,
             status,
+            written: Written::default(),
         });
         id
     }

@@ -111,6 +111,7 @@ fn list(fleet: &mut HyperFleet, kind: Kind, owner: Option<String>, query: Option
     };
     let rows = fleet.collection(kind).view(Filter { owner, query }).after(after.as_deref());
     let items = order.page(rows, (page - 1).saturating_mul(size), size);
+    let items: Vec<_> = items.iter().map(|resource| resource.written()).collect();
     Ok(json(StatusCode::OK, &List { page, size: items.len(), total: rows.len(), items }))
 }
 

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::dialect::API;
 
@@ -67,6 +68,24 @@ pub struct Resource {
     pub deleted: Option<Timestamp>,
     /// The state that adapters have reported.
     pub status: Status,
+    /// Its JSON, once it was listed.
+    pub(super) written: Written,
+}
+
+/// The JSON of a resource, which is listed far more often than it changes. A clone is about to change, so it has none.
+#[derive(Debug, Default)]
+pub(super) struct Written(OnceLock<Box<RawValue>>);
+
+impl Clone for Written {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for Written {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// The state of a resource, in the form of its dialect.
@@ -125,6 +144,11 @@ impl State {
 }
 
 impl Resource {
+    /// Returns its JSON.
+    pub(super) fn written(&self) -> &RawValue {
+        self.written.0.get_or_init(|| to_raw_value(self).expect("maps have string keys only"))
+    }
+
     /// Returns the path of the resource.
     pub fn href(&self) -> String {
         match &self.owner {

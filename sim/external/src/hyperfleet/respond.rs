@@ -1,13 +1,10 @@
 //! Encodes answers.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::json;
-
-use super::resource::Resource;
+use serde_json::value::RawValue;
 
 /// Why a request is refused (RFC 9457).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,13 +53,13 @@ impl Problem {
 
 /// A list, or one page of it.
 #[derive(Debug, Serialize)]
-pub(super) struct List {
+pub(super) struct List<'a> {
     pub(super) page: usize,
     /// Number of items on this page.
     pub(super) size: usize,
     /// Number of items on all pages.
     pub(super) total: usize,
-    pub(super) items: Vec<Arc<Resource>>,
+    pub(super) items: Vec<&'a RawValue>,
 }
 
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> http::Response<Bytes> {

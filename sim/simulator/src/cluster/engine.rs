@@ -1,9 +1,11 @@
 //! The event loop of a cluster: it takes the next due item and schedules what follows from it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::SignedDuration;
+use lockstep_apiserver::server::{Shared, TakesShared};
 use lockstep_engine::action::{Action, ActionId, Class, Failure, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Machine};
 use lockstep_engine::wire;
@@ -298,9 +300,28 @@ impl<W: FaultModel> Cluster<W> {
             Some(program) => (Author::Process(process), program.encode(action, &manager)?),
             None => (Author::Client(it.machine.name()), wire::encode(action, &manager)?),
         };
-        let response = self.request_as(author, &request.map(Bytes::from));
+        let mut request = request.map(Bytes::from);
+        if takes_object(action) {
+            request.extensions_mut().insert(TakesShared);
+        }
+        let response = self.request_as(author, &request);
+        if let Some(Shared(object)) = response.extensions().get() {
+            return Ok(Success::Object(Arc::clone(object)));
+        }
         let retry_after = response.headers().get(http::header::RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| value.to_str().ok());
         wire::decode(action, response.status(), retry_after, response.body())
     }
+}
+
+/// Returns whether the outcome of an action is the object in its answer, as it is.
+fn takes_object(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::Get { metadata_only: false, .. }
+            | Action::Apply { .. }
+            | Action::Create { .. }
+            | Action::Update { .. }
+            | Action::Patch { .. }
+    )
 }

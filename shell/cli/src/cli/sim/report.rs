@@ -23,6 +23,7 @@ pub(super) struct Report {
     runs: u64,
     steps: u64,
     requests: u64,
+    requests_per_second: f64,
     /// The number of injections of each fault, by the action in progress (`-` for none).
     faults: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
     simulated_seconds: f64,
@@ -43,12 +44,16 @@ impl Report {
         }
         let simulated = summed().map(|summary| summary.simulated).sum::<Duration>().as_secs_f64();
         let wall = took.as_secs_f64();
+        let requests: u64 = summed().map(|summary| summary.requests).sum();
+        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+        let requests_per_second = requests as f64 / wall.max(f64::EPSILON);
         Self {
             controllers: summaries.iter().map(|(controller, _)| (*controller).to_owned()).collect(),
             interrupted: false,
             runs: summed().map(|summary| summary.runs).sum(),
             steps: summed().map(|summary| summary.steps).sum(),
-            requests: summed().map(|summary| summary.requests).sum(),
+            requests,
+            requests_per_second,
             faults,
             simulated_seconds: simulated,
             wall_seconds: wall,
@@ -109,7 +114,7 @@ impl fmt::Display for Report {
         writeln!(f, "controllers  {}", self.controllers.join(", "))?;
         writeln!(f, "runs         {}", self.runs)?;
         writeln!(f, "steps        {}", self.steps)?;
-        writeln!(f, "requests     {}", self.requests)?;
+        writeln!(f, "requests     {}: {:.0} a second", self.requests, self.requests_per_second)?;
         writeln!(
             f,
             "simulated    {:.1} h in {:.1} s: {:.0} h a minute",

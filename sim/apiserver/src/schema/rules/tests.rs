@@ -135,3 +135,16 @@ fn rules_wait_for_sound_values() {
                     object was invalid; correct the existing errors to complete validation";
     assert_eq!(found.last().map(String::as_str), Some(expected));
 }
+
+#[test]
+fn a_value_that_satisfied_the_rules_is_accepted_again_and_others_are_not() {
+    let schema = schema(&json!([{"rule": "self.replicas <= self.max"}, {"rule": "self.max >= oldSelf.max"}]));
+    let object = |replicas: i64, max: i64| json!({"spec": {"replicas": replicas, "max": max}});
+    let accepts = |new: &Value, old: Option<&Value>| schema.validate(new, old).is_empty();
+    for _ in 0..2 {
+        assert!(accepts(&object(1, 2), None));
+        assert!(accepts(&object(1, 2), Some(&object(1, 1))));
+        assert!(!accepts(&object(1, 2), Some(&object(1, 3))), "another old value");
+        assert!(!accepts(&object(3, 2), None), "another value");
+    }
+}

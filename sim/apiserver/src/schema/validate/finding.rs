@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::cause::{Cause, text};
+use crate::schema::place::Place;
 
 /// An error, with the text that identifies it.
 #[derive(Debug, Clone)]
@@ -40,8 +41,9 @@ impl Verdict {
 pub(super) struct Origin<'p>(pub(super) &'p str);
 
 impl Origin<'_> {
-    pub(super) fn field(self, path: &str) -> String {
-        let path = path.strip_prefix('.').unwrap_or(path);
+    pub(super) fn field(self, path: Place<'_>) -> String {
+        let path = path.to_string();
+        let path = path.strip_prefix('.').unwrap_or(&path);
         match (self.0, path) {
             ("", "") => "<nil>".to_owned(),
             ("", path) => path.to_owned(),
@@ -50,17 +52,17 @@ impl Origin<'_> {
         }
     }
 
-    pub(super) fn invalid(self, path: &str, value: &Value, text: String) -> Finding {
+    pub(super) fn invalid(self, path: Place<'_>, value: &Value, text: String) -> Finding {
         Finding { cause: Cause::invalid(self.field(path), value, &text), text }
     }
 
-    pub(super) fn wrong_type(self, path: &str, expected: &str, actual: &str) -> Finding {
+    pub(super) fn wrong_type(self, path: Place<'_>, expected: &str, actual: &str) -> Finding {
         let text = format!("{path} in body must be of type {expected}: {}", text::quote(actual));
         Finding { cause: Cause::type_invalid(self.field(path), &Value::from(actual), &text), text }
     }
 
     /// Returns an error without a field.
     pub(super) fn general(self, text: String) -> Finding {
-        Finding { cause: Cause::invalid(self.field(""), &Value::from(""), &text), text }
+        Finding { cause: Cause::invalid(self.field(Place::Root), &Value::from(""), &text), text }
     }
 }

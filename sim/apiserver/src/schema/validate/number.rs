@@ -5,6 +5,7 @@ use serde_json::{Number, Value};
 use super::finding::{Finding, Origin, Verdict};
 use crate::cause::text;
 use crate::schema::node::{Checks, Kind, Node};
+use crate::schema::place::Place;
 
 /// Checks range, factor and bounds.
 pub(super) fn check(
@@ -12,7 +13,7 @@ pub(super) fn check(
     node: &Node,
     checks: &Checks,
     number: &Number,
-    path: &str,
+    path: Place<'_>,
     verdict: &mut Verdict,
 ) {
     let float = number.as_f64().unwrap_or_default();
@@ -102,7 +103,7 @@ impl Range {
         }
     }
 
-    fn violation(&self, what: &str, value: f64, path: &str) -> Option<String> {
+    fn violation(&self, what: &str, value: f64, path: Place<'_>) -> Option<String> {
         let fits = match (self.kind, self.format) {
             ("integer", Some("int32")) => {
                 value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&value)

@@ -15,18 +15,13 @@ pub(super) fn unreadable(shown: &str, why: &str) -> Status {
     Status::invalid(Qualified { group: "", name: "" }, "", &[cause])
 }
 
-/// Refuses a patched document that is not an object of the scope's kind; `shown` is how messages quote it.
-pub(super) fn check(
-    scope: &Scope,
-    options: &mut WriteOptions,
-    patched: &Value,
-    shown: &str,
-) -> Result<(), Status> {
-    let refused = |why: &str| unreadable(shown, why);
+/// Refuses a patched document that is not an object of the scope's kind.
+pub(super) fn check(scope: &Scope, options: &mut WriteOptions, patched: &Value) -> Result<(), Status> {
+    let refused = |why: &str| unreadable(&patched.to_string(), why);
     body::check_type_meta(patched)
         .map_err(|why| refused(&format!("couldn't get version/kind; json parse error: {why}")))?;
     if scope.resource.is_custom() {
-        return check_custom(scope, options, patched, shown);
+        return check_custom(scope, options, patched);
     }
     if let Some(why) = admit::wrong_kind(scope, patched) {
         return Err(refused(&why));
@@ -42,16 +37,12 @@ pub(super) fn check(
     Ok(())
 }
 
-fn check_custom(
-    scope: &Scope,
-    options: &mut WriteOptions,
-    patched: &Value,
-    shown: &str,
-) -> Result<(), Status> {
+fn check_custom(scope: &Scope, options: &mut WriteOptions, patched: &Value) -> Result<(), Status> {
     let resource = &scope.resource;
     let (version, kind) = (text_of(patched, "apiVersion"), text_of(patched, "kind"));
     if kind.is_empty() {
-        return Err(unreadable(shown, &format!("Object 'Kind' is missing in '{shown}'")));
+        let shown = patched.to_string();
+        return Err(unreadable(&shown, &format!("Object 'Kind' is missing in '{shown}'")));
     }
     if version.is_empty() {
         let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
@@ -75,7 +66,7 @@ fn check_custom(
             .filter(|key| !["apiVersion", "kind", "metadata"].contains(&key.as_str()))
             .cloned()
             .collect();
-        admit::complain(options, &[], &unknown).map_err(|why| unreadable(shown, &why))?;
+        admit::complain(options, &[], &unknown).map_err(|why| unreadable(&patched.to_string(), &why))?;
     }
     Err(Status::invalid(Qualified { group, name: kind }, meta::name(patched), &causes))
 }
