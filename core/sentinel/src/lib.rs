@@ -15,6 +15,7 @@
 //! | configuration, Secret, reload | `load`, [`loader`], [`config`], [`selector`] | "Config Loader" |
 //! | requests to the API, and its answers | [`fleet`], [`resource`], [`pager`] | "Resource Watcher" |
 //! | whether a resource is due | [`decision`] | "Decision Engine" |
+//! | expressions of the configuration | [`rules`], [`expression`] | |
 //! | the event | [`event`] | "Message Publisher" |
 //! | one cycle: visit, publish, retry | [`cycle`], `visit`, `publish`, `link` | "Main Reconciler" |
 //! | metrics, conditions | [`metrics`], [`status`], `report` | "Metrics and Observability" |
@@ -35,6 +36,7 @@ pub mod config;
 pub mod cycle;
 pub mod decision;
 pub mod event;
+pub mod expression;
 pub mod fleet;
 mod link;
 mod load;
@@ -44,6 +46,7 @@ pub mod pager;
 mod publish;
 mod report;
 pub mod resource;
+pub mod rules;
 pub mod selector;
 mod state;
 pub mod status;

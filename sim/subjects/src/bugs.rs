@@ -10,6 +10,7 @@ mod dpuservice;
 mod events;
 mod requests;
 mod sentinel;
+mod shards;
 
 /// Returns all bugs.
 pub fn all() -> Vec<&'static Bug> {
@@ -21,6 +22,7 @@ pub fn all() -> Vec<&'static Bug> {
         events::BUGS,
         requests::BUGS,
         sentinel::BUGS,
+        shards::BUGS,
     ]
     .into_iter()
     .flatten()
