@@ -209,8 +209,11 @@ impl Machine for Sentinel {
         }
     }
 
+    /// A standby has nothing to poll or to connect: it is ready once it knows its configuration. So a rolling update does not wait for
+    /// the leader to end.
     fn is_synced(&self) -> bool {
-        self.has_polled && self.has_connected
+        let is_standby = !self.is_acting && self.cycles == 0;
+        if is_standby { self.loader.loaded.is_some() } else { self.has_polled && self.has_connected }
     }
 
     fn metrics(&self) -> &'static [Metric] {
@@ -218,7 +221,9 @@ impl Machine for Sentinel {
     }
 
     fn patience(&self) -> Option<Duration> {
-        let poll_interval = self.loader.loaded.as_ref()?.config.poll_interval;
+        // A standby only waits.
+        let loaded = self.loader.loaded.as_ref().filter(|_| self.is_acting)?;
+        let poll_interval = loaded.config.poll_interval;
         Some(poll_interval.saturating_mul(3).max(PATIENCE_MIN))
     }
 }
