@@ -1,7 +1,8 @@
 //! `hyperfleet.redhat.com/v1alpha1`: the resources that one Sentinel polls, and where it publishes.
 //!
 //! Source: HyperFleet Sentinel, "SentinelConfig CRD". Beyond it: `hyperfleetAPI.dialect`, `hyperfleetAPI.headers`,
-//! `broker.urlSecretRef`, `broker.exchangeType`, other resource types, the rules and the status.
+//! `broker.urlSecretRef`, `broker.exchangeType`, `messageDecision`, `messageData`, other resource types, the validation rules and the
+//! status.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +66,47 @@ pub struct SentinelConfigSpec {
     #[serde(default = "poll_interval")]
     #[schemars(schema_with = "schema::duration")]
     pub poll_interval: String,
+    /// When a resource gets an event, as expressions in CEL. Without it, and for resources on which an expression fails,
+    /// backoffNotReady and backoffReady decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_decision: Option<MessageDecision>,
+    /// Further fields of the data of each event: their names, and their values as expressions in CEL over resource, now and reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "message_data")]
+    pub message_data: BTreeMap<String, String>,
 }
+
+/// Expressions in CEL that decide when a resource gets an event, as in the released Sentinel. They read resource, now and
+/// condition(type).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MessageDecision {
+    /// Named values, computed in this order. Each may use those before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub params: Vec<Param>,
+    /// Whether the resource gets an event now: a bool.
+    #[schemars(length(min = 1, max = 1024))]
+    pub result: String,
+}
+
+/// A named value of a decision.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Param {
+    /// The name of the variable.
+    #[schemars(length(max = 63), regex(pattern = "^[A-Za-z_][A-Za-z0-9_]*$"))]
+    pub name: String,
+    /// The expression.
+    #[schemars(length(min = 1, max = 1024))]
+    pub expr: String,
+}
+
+/// The fields of an event's data that the Sentinel sets itself. Source: HyperFleet Sentinel, "CloudEvent Format"; the last five are
+/// those that released adapters read.
+pub const RESERVED_DATA: [&str; 8] =
+    ["resourceType", "resourceId", "reason", "id", "kind", "href", "generation", "owner_references"];
 
 /// A label selector: all of its terms must hold.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -262,6 +303,26 @@ fn headers(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
             {
                 "rule": "self.all(name, !(name.lowerAscii() in ['accept', 'authorization', 'connection', 'content-length', 'host', 'transfer-encoding']))",
                 "message": "accept, authorization, connection, content-length, host and transfer-encoding are set by the Sentinel; a token goes into the file that HYPERFLEET_API_TOKEN_FILE names",
+            },
+        ],
+    })
+}
+
+/// Which expressions are refused: `core/sentinel/src/rules.rs`.
+fn message_data(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let reserved = RESERVED_DATA.map(|name| format!("'{name}'")).join(", ");
+    schemars::json_schema!({
+        "type": "object",
+        "maxProperties": 32,
+        "additionalProperties": { "type": "string", "minLength": 1, "maxLength": 1024 },
+        "x-kubernetes-validations": [
+            {
+                "rule": "self.all(name, size(name) <= 63 && name.matches('^[A-Za-z_][A-Za-z0-9_]*$'))",
+                "message": "names of fields have at most 63 letters, digits and underscores",
+            },
+            {
+                "rule": format!("self.all(name, !(name in [{reserved}]))"),
+                "message": format!("{} are set by the Sentinel", RESERVED_DATA.join(", ")),
             },
         ],
     })

@@ -104,6 +104,28 @@ fn what_the_specification_deploys_is_rendered() -> anyhow::Result<()> {
 }
 
 #[test]
+fn replicas_of_a_shard_elect_a_leader() -> anyhow::Result<()> {
+    let values = "namespaceclass: {enabled: false}\nsentinels:\n  \
+        one: {resourceType: clusters}\n  \
+        two: {resourceType: clusters, configName: shard, replicas: 2}";
+    let objects = render("sentinel-replicas", values)?;
+    for (name, replicas, strategy, elects) in
+        [("one", 1, json!({"type": "Recreate"}), false), ("two", 2, Value::Null, true)]
+    {
+        let spec = &named(&objects, "Deployment", name)?["spec"];
+        let args = spec["template"]["spec"]["containers"][0]["args"].as_array().context("no arguments")?;
+        assert_eq!((&spec["replicas"], &spec["strategy"]), (&json!(replicas), &strategy));
+        assert_eq!(args.contains(&json!("--leader-elect")), elects, "{args:?}");
+    }
+    let rules = only(&objects, "Role")?["rules"].as_array().context("no rules")?;
+    let of_leases: Vec<_> = rules.iter().filter(|rule| rule["resources"] == json!(["leases"])).collect();
+    let wanted = [(json!(["shard"]), json!(["get", "update"])), (Value::Null, json!(["create"]))];
+    let granted = of_leases.iter().map(|rule| (rule["resourceNames"].clone(), rule["verbs"].clone()));
+    assert_eq!(granted.collect::<Vec<_>>(), wanted);
+    Ok(())
+}
+
+#[test]
 fn without_sentinels_nothing_is_made_for_them() -> anyhow::Result<()> {
     let objects = render("sentinel-none", "namespaceclass: {enabled: false}\nsentinels: {gone: null}")?;
     assert!(objects.iter().all(is_crd));
@@ -249,7 +271,7 @@ fn values_that_mean_nothing_are_refused_with_what_to_do() -> anyhow::Result<()> 
             "{resourceType: clusters, apiToken: {audience: b, expirationSeconds: 60}}".to_owned(),
             "/sentinels/a/apiToken/expirationSeconds",
         ),
-        ("{resourceType: clusters, replicas: 2}".to_owned(), "replicas"),
+        ("{resourceType: clusters, replicas: 0}".to_owned(), "/sentinels/a/replicas"),
         ("{resourceType: clusters, rbac: {create: false}}".to_owned(), "rbac"),
     ] {
         let values = format!("sentinels: {{a: {shard}}}");

@@ -41,6 +41,8 @@ fn help_lists_every_flag_and_variable() -> anyhow::Result<()> {
         "--namespace <NAMESPACE>",
         "--metrics-bind-address <ADDR>",
         "--health-probe-bind-address <ADDR>",
+        "--leader-elect[=<BOOL>]",
+        "--lease-name <NAME>",
         "HYPERFLEET_API_TOKEN_FILE",
         "GOOGLE_APPLICATION_CREDENTIALS",
         "PUBSUB_EMULATOR_HOST",
@@ -97,6 +99,44 @@ fn missing_and_invalid_settings_are_reported_at_startup() -> anyhow::Result<()> 
             assert!(stderr.contains(expected), "{flags:?} {variables:?}: {stderr}");
         }
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_two_replicas_only_the_leader_polls_until_it_ends() -> anyhow::Result<()> {
+    let host = Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Options::default()).await?;
+    let client = Client::try_from(Config::new(host.url().parse()?))?;
+    install_crds(&client).await?;
+    let config = sentinel::Config::new(&client, "default", "shard");
+    config.create(&spec()).await?;
+    let replica = async || {
+        let mut command = sentinel()?;
+        command.args(["--config=shard", "--namespace=default", "--leader-elect"]).args(FREE_PORTS);
+        Program::start(command, &host.kubeconfig_yaml()).await
+    };
+    let polls = async |replica: &Program| {
+        eventually("it polls", async || {
+            let failures = replica.metric("hyperfleet_sentinel_api_errors_total", "fetch_resources").await?;
+            ensure!(failures > 0, "{}", replica.log());
+            Ok(())
+        })
+        .await
+    };
+    let leader = replica().await?;
+    polls(&leader).await?;
+    let standby = replica().await?;
+    eventually("the standby is ready", async || {
+        let ready = standby.probe("/readyz").await?;
+        ensure!(ready.0 == 200, "{ready:?} {}", standby.log());
+        Ok(())
+    })
+    .await?;
+    assert_eq!(standby.probe("/healthz").await?.0, 200);
+    assert_eq!(standby.metric("hyperfleet_sentinel_api_errors_total", "fetch_resources").await?, 0);
+    // It releases the Lease, so the standby need not wait until it expires.
+    assert!(leader.terminate().await?.success());
+    polls(&standby).await?;
+    assert!(standby.terminate().await?.success());
     Ok(())
 }
 

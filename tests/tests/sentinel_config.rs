@@ -138,6 +138,13 @@ fn refused() -> Vec<(Value, &'static str)> {
             json!({"hyperfleetAPI": {"url": "http://a", "headers": {"X Tenant": "a"}}}),
             "names of headers have at most 64 letters, digits and hyphens",
         ),
+        (json!({"messageData": {"id": "resource.id"}}), "are set by the Sentinel"),
+        (json!({"messageData": {"a-b": "resource.id"}}), "letters, digits and underscores"),
+        (json!({"messageDecision": {"params": []}}), "spec.messageDecision.result: Required value"),
+        (
+            json!({"messageDecision": {"result": "a", "params": [{"name": "a", "expr": "1"}, {"name": "a", "expr": "2"}]}}),
+            "spec.messageDecision.params[1]: Duplicate value",
+        ),
         (json!({"pollInterval": "soon"}), duration),
         (json!({"pollInterval": "0s"}), duration),
         (json!({"backoffReady": "-5s"}), duration),
@@ -290,6 +297,7 @@ async fn a_broken_configuration_leaves_the_one_before_in_force(world: World) -> 
         "hyperfleetAPI": {"url": "http://"},
         "broker": {"url": "http://user:secret@rabbitmq"},
         "shardSelector": {"matchLabels": {"": "us-east"}},
+        "messageDecision": {"result": "resource.generation > age"},
     });
     world.config.change(&wrong).await?;
     let condition = world.config.until_condition("ConfigValid", "False", "InvalidConfig").await?;
@@ -297,6 +305,7 @@ async fn a_broken_configuration_leaves_the_one_before_in_force(world: World) -> 
         "spec.hyperfleetAPI.url: \"http://\" is no URL",
         "spec.broker.url: is no URL",
         "spec.shardSelector.matchLabels: the key \"\" is not a label key",
+        "spec.messageDecision.result: \"resource.generation > age\" at 1:23: unknown variable \"age\"",
     ] {
         assert!(condition.message.contains(part), "{part}: {}", condition.message);
     }
@@ -305,7 +314,7 @@ async fn a_broken_configuration_leaves_the_one_before_in_force(world: World) -> 
     goes_on(&sentinel, "").await?;
     assert!(!sentinel.log().contains("secret"), "{}", sentinel.log());
 
-    world.config.change(&json!({"hyperfleetAPI": {"url": "http://127.0.0.1:1"}, "broker": {"url": "amqp://127.0.0.1:1/"}, "shardSelector": null})).await?;
+    world.config.change(&json!({"hyperfleetAPI": {"url": "http://127.0.0.1:1"}, "broker": {"url": "amqp://127.0.0.1:1/"}, "shardSelector": null, "messageDecision": null})).await?;
     world.config.until_condition("ConfigValid", "True", "ConfigLoaded").await?;
     assert_eq!(
         sentinel.metric(RELOADS, "").await?,
@@ -445,6 +454,8 @@ fn the_definition_is_the_specified_one() -> anyhow::Result<()> {
             "spec.broker.urlSecretRef",
             "spec.hyperfleetAPI.dialect",
             "spec.hyperfleetAPI.headers",
+            "spec.messageData",
+            "spec.messageDecision",
         ]
     );
     Ok(())

@@ -3,15 +3,19 @@
 //! Source: HyperFleet Sentinel, "Config Loader".
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_crds::sentinel::{Broker as BrokerSpec, SecretKeyRef, SentinelConfigSpec};
 use lockstep_engine::broker::{Broker, Exchange, ExchangeType, SecretString};
+use lockstep_engine::document::Fields;
 use lockstep_engine::duration;
 use serde_json::Value;
 
 use super::decision::Backoffs;
+use super::fleet;
 use super::resource::{Dialect, ResourceType};
+use super::rules::Rules;
 use super::selector::Selector;
 
 /// The resources that a Sentinel watches, and the broker to which it publishes.
@@ -35,6 +39,15 @@ pub struct Config {
     pub target: Target,
     /// The time from the end of one poll to the beginning of the next.
     pub poll_interval: Duration,
+    /// The expressions that decide instead of the backoffs, or add fields to events.
+    pub rules: Option<Arc<Rules>>,
+}
+
+impl Config {
+    /// Returns the fields of a page that are kept.
+    pub fn fields(&self) -> Arc<Fields> {
+        self.rules.as_ref().map_or_else(fleet::fields, |rules| fleet::fields_for(rules.fields()))
+    }
 }
 
 /// The broker for the events, as far as the configuration alone defines it.
@@ -108,6 +121,8 @@ pub fn read(object: &Value) -> Result<Config, Vec<String>> {
     problems.extend(headers.iter().filter_map(|(name, value)| header(name, value)));
     let selector = spec.shard_selector.map_or(Ok(Selector::default()), |selector| Selector::read(&selector));
     let selector = selector.map_err(|mut wrong| problems.append(&mut wrong)).unwrap_or_default();
+    let rules = Rules::read(spec.message_decision.as_ref(), &spec.message_data);
+    let rules = rules.map_err(|mut wrong| problems.append(&mut wrong)).unwrap_or_default();
     match (target(spec.broker), problems.is_empty()) {
         (Ok(target), true) => Ok(Config {
             resource_type,
@@ -119,6 +134,7 @@ pub fn read(object: &Value) -> Result<Config, Vec<String>> {
             headers,
             target,
             poll_interval,
+            rules: rules.map(Arc::new),
         }),
         (target, _) => {
             problems.extend(target.err());

@@ -23,7 +23,7 @@ use lockstep_engine::random::Random;
 use lockstep_engine::time::Monotonic;
 use lockstep_engine::trace::{Span, Trace};
 
-use super::fleet::{self, Flaw};
+use super::fleet::Flaw;
 use super::loader::Loaded;
 use super::pager::{Pager, Progress};
 use super::resource::Resource;
@@ -106,7 +106,7 @@ impl Cycle {
             number,
             began: now,
             pager: Pager::resumed(loaded.config.dialect, progress),
-            keep: fleet::fields(),
+            keep: loaded.config.fields(),
             loaded,
             has_failed: false,
             is_fetching: false,

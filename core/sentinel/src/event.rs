@@ -12,7 +12,6 @@ use lockstep_engine::trace;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::decision::BACKOFF_EXPIRED;
 use super::resource::{Owner, Resource, ResourceType};
 
 /// The source of the events.
@@ -47,19 +46,20 @@ pub fn again(event: &CloudEvent, random: &mut Random) -> CloudEvent {
     event
 }
 
-/// Returns the event that requests the reconcile of a resource.
+/// Returns the event that requests the reconcile of a resource. The given data has further fields than those of the specification.
 pub fn reconcile(
     resource: Resource,
     resource_type: &ResourceType,
+    reason: &str,
+    mut data: Map<String, Value>,
     id: String,
     traceparent: Option<String>,
     now: Wall,
 ) -> CloudEvent {
-    let mut data = Map::new();
     let mut put = |key: &str, value: Value| data.insert(key.to_owned(), value);
     put("resourceType", resource_type.name().into());
     put("resourceId", resource.id.as_str().into());
-    put("reason", BACKOFF_EXPIRED.into());
+    put("reason", reason.into());
     put("id", resource.id.into());
     let kind = resource.kind.unwrap_or_else(|| resource_type.kind().to_owned());
     let singular = resource_type.singular(&kind);
@@ -106,6 +106,18 @@ mod tests {
     use lockstep_engine::trace::Trace;
 
     use super::*;
+    use crate::decision::BACKOFF_EXPIRED;
+
+    /// Returns an event as the specification defines it.
+    fn specified(
+        resource: Resource,
+        resource_type: &ResourceType,
+        id: &str,
+        traceparent: Option<String>,
+        now: Wall,
+    ) -> CloudEvent {
+        reconcile(resource, resource_type, BACKOFF_EXPIRED, Map::new(), id.to_owned(), traceparent, now)
+    }
 
     fn clusters() -> ResourceType {
         ResourceType::read("clusters").unwrap()
@@ -121,7 +133,7 @@ mod tests {
             (None, "com.redhat.hyperfleet.routes.reconcile"),
         ] {
             let resource = Resource { kind: kind.map(str::to_owned), ..Resource::default() };
-            let event = reconcile(resource, &routes, "evt-1".to_owned(), None, wall("2025-10-21T12:00:00Z"));
+            let event = specified(resource, &routes, "evt-1", None, wall("2025-10-21T12:00:00Z"));
             assert_eq!((event.r#type.as_str(), &event.data["resourceType"]), (r#type, &"routes".into()));
         }
         for wrong in ["", "Clusters", "a/b", "1a", &"a".repeat(64)] {
@@ -168,8 +180,8 @@ mod tests {
         let mut random = Random::from_seed(1);
         let trace = Trace::begin(&mut random).span(&mut random);
         let events = [
-            reconcile(resource, &clusters(), "evt-1".to_owned(), None, now),
-            reconcile(pool, &ResourceType::read("nodepools").unwrap(), "evt-2".to_owned(), Some(trace), now),
+            specified(resource, &clusters(), "evt-1", None, now),
+            specified(pool, &ResourceType::read("nodepools").unwrap(), "evt-2", Some(trace), now),
         ];
         insta::assert_json_snapshot!(events);
     }
@@ -178,7 +190,7 @@ mod tests {
     fn what_is_sent_again_is_another_span_of_the_same_trace() {
         let mut random = Random::from_seed(1);
         let now = wall("2025-10-21T12:00:00Z");
-        let event = |trace| reconcile(Resource::default(), &clusters(), "evt-1".to_owned(), trace, now);
+        let event = |trace| specified(Resource::default(), &clusters(), "evt-1", trace, now);
         let first = event(Some(Trace::begin(&mut random).first()));
         let second = again(&first, &mut random);
         assert_ne!(first.traceparent, second.traceparent);

@@ -4,6 +4,7 @@
 //! (0.3): paging, a search language, and conditions instead of a phase.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
@@ -131,6 +132,23 @@ pub fn fields() -> Arc<Fields> {
     Arc::new(Fields::at(of_items.chain(["total".to_owned()])))
 }
 
+/// The fields that expressions may read without naming them: conditions.
+const CONDITIONS: &str = "status.conditions";
+
+/// Returns the fields of a page to keep if expressions read these fields of each item.
+pub fn fields_for<'p>(paths: impl Iterator<Item = &'p str>) -> Arc<Fields> {
+    let of_items = outermost(ITEM_FIELDS.into_iter().chain([CONDITIONS]).chain(paths)).into_iter();
+    let of_items = of_items.flat_map(|path| [path.to_owned(), format!("items.{path}")]);
+    Arc::new(Fields::at(of_items.chain(["total".to_owned()])))
+}
+
+/// Returns the paths without those below another one, which is kept whole.
+fn outermost<'p>(paths: impl Iterator<Item = &'p str>) -> BTreeSet<&'p str> {
+    let paths = paths.collect::<BTreeSet<_>>();
+    let is_below = |path: &str| path.match_indices('.').any(|(end, _)| paths.contains(&path[..end]));
+    paths.iter().copied().filter(|path| !is_below(path)).collect()
+}
+
 /// Returns the URL of a page.
 pub fn url(
     base: &str,
@@ -184,13 +202,27 @@ fn encode(text: &str, into: &mut String) {
 /// Parses a page. Items that can't be parsed are reported one by one and do not affect the others. An error means that there
 /// is no page at all.
 pub fn read(text: &str, dialect: Dialect, selector: &Selector) -> Result<Page, String> {
+    read_page(text, dialect, selector, false)
+}
+
+/// Parses a page, and keeps the document of each item for expressions.
+pub fn read_with_documents(text: &str, dialect: Dialect, selector: &Selector) -> Result<Page, String> {
+    read_page(text, dialect, selector, true)
+}
+
+fn read_page(
+    text: &str,
+    dialect: Dialect,
+    selector: &Selector,
+    keeps_documents: bool,
+) -> Result<Page, String> {
     let trimmed = text.trim_start_matches([' ', '\t', '\r', '\n']);
     let begins = || trimmed.chars().take(40).collect::<String>();
     let mut page = Page::default();
     let reading = match trimmed.as_bytes().first() {
         None => return Err("the answer is empty, where a list of resources was asked for".to_owned()),
-        Some(b'{') => Reading { page: &mut page, dialect, selector, is_item_list: false },
-        Some(b'[') => Reading { page: &mut page, dialect, selector, is_item_list: true },
+        Some(b'{') => Reading { page: &mut page, dialect, selector, keeps_documents, is_item_list: false },
+        Some(b'[') => Reading { page: &mut page, dialect, selector, keeps_documents, is_item_list: true },
         Some(_) => return Err(format!("the answer is not JSON; it begins with {:?}", begins())),
     };
     let mut text = serde_json::Deserializer::from_str(trimmed);
@@ -206,6 +238,7 @@ struct Reading<'p> {
     page: &'p mut Page,
     dialect: Dialect,
     selector: &'p Selector,
+    keeps_documents: bool,
     /// Whether it is at the items, or at the object that contains them.
     is_item_list: bool,
 }
@@ -253,17 +286,18 @@ impl<'de> Visitor<'de> for Reading<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         while let Some(item) = items.next_element::<&RawValue>()? {
-            self.page.take(item, self.dialect, self.selector);
+            let read = item::resource(item, self.dialect, self.selector, self.keeps_documents);
+            self.page.take(item, read);
         }
         Ok(())
     }
 }
 
 impl Page {
-    fn take(&mut self, item: &RawValue, dialect: Dialect, selector: &Selector) {
+    fn take(&mut self, item: &RawValue, read: Result<Resource, (Option<&'static str>, String)>) {
         let index = self.items;
         self.items += 1;
-        match item::resource(item, dialect, selector) {
+        match read {
             Ok(resource) => {
                 self.resources.push(resource);
                 self.trailing = None;

@@ -15,6 +15,7 @@
 //! | configuration, Secret, reload | `load`, [`loader`], [`config`], [`selector`] | "Config Loader" |
 //! | requests to the API, and its answers | [`fleet`], [`resource`], [`pager`] | "Resource Watcher" |
 //! | whether a resource is due | [`decision`] | "Decision Engine" |
+//! | expressions of the configuration | [`rules`], [`expression`] | |
 //! | the event | [`event`] | "Message Publisher" |
 //! | one cycle: visit, publish, retry | [`cycle`], `visit`, `publish`, `link` | "Main Reconciler" |
 //! | metrics, conditions | [`metrics`], [`status`], `report` | "Metrics and Observability" |
@@ -35,6 +36,7 @@ pub mod config;
 pub mod cycle;
 pub mod decision;
 pub mod event;
+pub mod expression;
 pub mod fleet;
 mod link;
 mod load;
@@ -44,6 +46,7 @@ pub mod pager;
 mod publish;
 mod report;
 pub mod resource;
+pub mod rules;
 pub mod selector;
 mod state;
 pub mod status;
@@ -206,8 +209,11 @@ impl Machine for Sentinel {
         }
     }
 
+    /// A standby has nothing to poll or to connect: it is ready once it knows its configuration. So a rolling update does not wait for
+    /// the leader to end.
     fn is_synced(&self) -> bool {
-        self.has_polled && self.has_connected
+        let is_standby = !self.is_acting && self.cycles == 0;
+        if is_standby { self.loader.loaded.is_some() } else { self.has_polled && self.has_connected }
     }
 
     fn metrics(&self) -> &'static [Metric] {
@@ -215,7 +221,9 @@ impl Machine for Sentinel {
     }
 
     fn patience(&self) -> Option<Duration> {
-        let poll_interval = self.loader.loaded.as_ref()?.config.poll_interval;
+        // A standby only waits.
+        let loaded = self.loader.loaded.as_ref().filter(|_| self.is_acting)?;
+        let poll_interval = loaded.config.poll_interval;
         Some(poll_interval.saturating_mul(3).max(PATIENCE_MIN))
     }
 }

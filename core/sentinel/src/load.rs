@@ -167,6 +167,7 @@ impl Sentinel {
             (self.loader.is_reading_secret, self.loader.secret_not_before) = (false, now.monotonic);
         }
         self.leave_cycle("has changed", now, step);
+        self.failures.clear();
         self.next_poll = now.monotonic;
     }
 

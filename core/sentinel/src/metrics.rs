@@ -1,6 +1,6 @@
 //! The metrics of a Sentinel.
 //!
-//! Source: HyperFleet Sentinel, "Prometheus Metrics": the first seven, by name and label. The last two are ours.
+//! Source: HyperFleet Sentinel, "Prometheus Metrics": the first seven, by name and label. The last three are ours.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -25,6 +25,9 @@ pub const RELOADS: &str = "hyperfleet_sentinel_config_reloads_total";
 pub const REPUBLISHED: &str = "lockstep_sentinel_events_republished_total";
 /// Resources that could not be parsed.
 pub const MALFORMED: &str = "lockstep_sentinel_malformed_resources_total";
+
+/// Evaluations of expressions that failed.
+pub const EXPRESSION_ERRORS: &str = "lockstep_sentinel_expression_errors_total";
 
 const OF_SHARD: &[&str] = &["shard", "resource_type"];
 
@@ -68,6 +71,12 @@ pub const ALL: &[Metric] = &[
         MetricKind::Counter,
     ),
     metric(MALFORMED, "Resources that could not be understood.", OF_SHARD, MetricKind::Counter),
+    metric(
+        EXPRESSION_ERRORS,
+        "Evaluations of expressions of the SentinelConfig that failed.",
+        OF_SHARD,
+        MetricKind::Counter,
+    ),
 ];
 
 const fn metric(
@@ -139,7 +148,8 @@ impl Shard {
     }
 
     fn counters(&self, by: Amount) -> impl Iterator<Item = Note> {
-        let plain = [PUBLISHED, RELOADS, REPUBLISHED, MALFORMED].map(|metric| (metric, None));
+        let plain =
+            [PUBLISHED, RELOADS, REPUBLISHED, MALFORMED, EXPRESSION_ERRORS].map(|metric| (metric, None));
         let states = ["ready", "not_ready"].map(|state| (SKIPPED, Some(state)));
         let operations = [operation::FETCH_RESOURCES, operation::CONFIG_LOAD]
             .map(|operation| (API_ERRORS, Some(operation)));

@@ -76,6 +76,8 @@ pub struct Resource {
     pub is_ready: bool,
     /// When adapters last reported on it, or when it was created if they never did.
     pub since: Option<Timestamp>,
+    /// The kept fields as JSON, if expressions read them and they are not too large.
+    pub document: Option<Box<str>>,
 }
 
 impl Resource {

@@ -18,6 +18,7 @@ use super::link::Link;
 use super::loader::{self, Loaded, Loader};
 use super::metrics::Shard;
 use super::pager::Progress;
+use super::rules::ExpressionError;
 use super::status::Conditions;
 
 /// The settings of a Sentinel.
@@ -59,6 +60,8 @@ pub struct Sentinel {
     pub(super) is_acting: bool,
     /// The malformed resources of the last cycle.
     pub(super) malformed: BTreeSet<Flaw>,
+    /// The failures of expressions of the loaded configuration that were reported.
+    pub(super) failures: BTreeSet<ExpressionError>,
     /// Shards that were watched before and still have events in flight.
     pub(super) former: Vec<Shard>,
     /// Whether a list was ever read to its end.
@@ -98,6 +101,7 @@ impl Sentinel {
             ids: Ids::default(),
             is_acting: false,
             malformed: BTreeSet::new(),
+            failures: BTreeSet::new(),
             former: Vec::new(),
             has_polled: false,
             has_connected: false,

@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+#[path = "tests/expressions.rs"]
+mod expressions;
 #[path = "tests/late.rs"]
 mod late;
 #[path = "tests/log.rs"]

@@ -9,11 +9,12 @@ use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::time::Now;
 
 use super::cycle::Cycle;
-use super::decision::{self, Decision};
+use super::decision::{self, Decision, Judgement};
 use super::fleet::{self, Malformed};
 use super::metrics::{self, operation};
 use super::pager::Setback;
 use super::resource::Resource;
+use super::rules::{Evaluator, ExpressionError};
 use super::state::{Asked, Sentinel};
 use super::status::{self, Finding};
 use super::{config, event};
@@ -22,6 +23,8 @@ use super::{config, event};
 const TOO_LARGE: &str = "AnswerTooLarge";
 /// The maximum number of malformed resources in a cycle that are reported and stored.
 const REPORTED_MAX: usize = 1000;
+/// The maximum number of causes of failed expressions that are reported for one configuration.
+const CAUSES_MAX: usize = 100;
 
 impl Sentinel {
     pub(super) fn fetch(&mut self, now: Now, step: &mut Step) {
@@ -47,7 +50,9 @@ impl Sentinel {
         let (dialect, selector) = (loaded.config.dialect, &loaded.config.selector);
         let page = match outcome {
             Ok(Success::Document(text)) => {
-                let page = fleet::read(&text, dialect, selector).and_then(|mut page| {
+                let read =
+                    if loaded.config.rules.is_some() { fleet::read_with_documents } else { fleet::read };
+                let page = read(&text, dialect, selector).and_then(|mut page| {
                     self.leave_out(&mut cycle, std::mem::take(&mut page.malformed), page.spoiled, step);
                     cycle.pager.took(&mut page).map(|()| page)
                 });
@@ -161,22 +166,27 @@ impl Sentinel {
         let loaded = Arc::clone(&cycle.loaded);
         let config = &loaded.config;
         let mut due = Vec::with_capacity(resources.len());
-        let (mut ready, mut not_ready) = (0_usize, 0_usize);
+        let (mut ready, mut not_ready, mut failed) = (0_usize, 0_usize, 0_usize);
+        let evaluator = config.rules.as_deref().map(Evaluator::new);
         for resource in resources {
             // The server could not filter these.
             if !resource.is_selected {
                 continue;
             }
             cycle.tally.resources += 1;
-            let decision = decision::evaluate(&resource, &config.backoffs, now.wall);
+            let Judgement { decision, data, failures } =
+                decision::judge(&resource, &config.backoffs, evaluator.as_ref(), now.wall);
+            failed += failures.len();
+            self.expressions_failed(failures, &resource.id, step);
             if self.settings.logs_decisions {
                 step.notes.push(Note::debug(decision_text(&resource, decision)));
             }
             match decision {
-                Decision::Publish => {
+                Decision::Publish { reason } => {
                     let id = self.ids.next(now.wall, &mut self.random);
                     let trace = cycle.trace.as_ref().map(|trace| trace.span(&mut self.random));
-                    due.push(event::reconcile(resource, &config.resource_type, id, trace, now.wall));
+                    let resource_type = &config.resource_type;
+                    due.push(event::reconcile(resource, resource_type, reason, data, id, trace, now.wall));
                 }
                 Decision::Skip { .. } if resource.is_ready => ready += 1,
                 Decision::Skip { .. } => not_ready += 1,
@@ -189,7 +199,23 @@ impl Sentinel {
                 step.notes.push(loaded.shard.count_of(metrics::SKIPPED, state, skipped));
             }
         }
+        if failed > 0 {
+            step.notes.push(loaded.shard.count(metrics::EXPRESSION_ERRORS, failed));
+        }
         cycle.push(due);
+    }
+
+    /// Reports failed expressions, each cause once.
+    fn expressions_failed(&mut self, failures: Vec<ExpressionError>, resource: &str, step: &mut Step) {
+        for failure in failures {
+            if self.failures.len() < CAUSES_MAX && !self.failures.contains(&failure) {
+                let message = format!(
+                    "evaluate {failure} (resource {resource:?}); until the expression is corrected, the backoffs decide about such resources, and their events lack a field that failed"
+                );
+                step.notes.push(Note::Warning { message });
+                self.failures.insert(failure);
+            }
+        }
     }
 
     /// Reports resources that can't be parsed.
@@ -218,9 +244,12 @@ impl Sentinel {
 fn decision_text(resource: &Resource, decision: Decision) -> String {
     let state = if resource.is_ready { "ready" } else { "not ready" };
     match decision {
-        Decision::Publish => format!("{}: {}, {state}", resource.id, decision::BACKOFF_EXPIRED),
-        Decision::Skip { until } => {
+        Decision::Publish { reason } => format!("{}: {reason}, {state}", resource.id),
+        Decision::Skip { until: Some(until) } => {
             format!("{}: skipped, {state}, its backoff expires at {until}", resource.id)
+        }
+        Decision::Skip { until: None } => {
+            format!("{}: skipped, {state}, the result of messageDecision is false", resource.id)
         }
     }
 }

@@ -11,6 +11,7 @@ mod dpuservice;
 mod events;
 mod requests;
 mod sentinel;
+mod shards;
 
 /// Returns all bugs.
 pub fn all() -> Vec<&'static Bug> {
@@ -23,6 +24,7 @@ pub fn all() -> Vec<&'static Bug> {
         events::BUGS,
         requests::BUGS,
         sentinel::BUGS,
+        shards::BUGS,
     ]
     .into_iter()
     .flatten()

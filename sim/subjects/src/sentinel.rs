@@ -14,6 +14,7 @@ use serde_json::json;
 
 mod acts;
 mod desired;
+mod expressions;
 mod external;
 mod listing;
 mod measured;

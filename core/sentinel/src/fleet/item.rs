@@ -11,6 +11,8 @@ use crate::selector::Selector;
 
 /// The maximum size of the fields of an item that events contain, in bytes: thousands of these are held at a time.
 const KEPT_MAX_BYTES: usize = 4 << 10;
+/// The maximum size of the fields of an item that expressions read, in bytes.
+const DOCUMENT_MAX_BYTES: usize = 16 << 10;
 
 #[derive(Deserialize)]
 #[serde(expecting = "a resource")]
@@ -67,6 +69,7 @@ pub(super) fn resource(
     item: &RawValue,
     dialect: Dialect,
     selector: &Selector,
+    keeps_documents: bool,
 ) -> Result<Resource, (Option<&'static str>, String)> {
     let raw: RawResource = serde_json::from_str(item.get()).map_err(|error| (None, problem(&error)))?;
     if raw.id.is_empty() {
@@ -110,6 +113,9 @@ pub(super) fn resource(
         owner_references: raw.owner_references,
         is_ready,
         since: since.transpose()?,
+        document: Some(item.get())
+            .filter(|text| keeps_documents && text.len() <= DOCUMENT_MAX_BYTES)
+            .map(Into::into),
         id: raw.id,
     };
     if resource.kept() > KEPT_MAX_BYTES {

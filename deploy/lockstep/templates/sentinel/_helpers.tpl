@@ -43,6 +43,15 @@
 {{- toJson ($names | compact | uniq | sortAlpha) -}}
 {{- end -}}
 
+{{/* The Leases of the shards with several replicas, as a JSON list. */}}
+{{- define "sentinel.leases" -}}
+{{- $names := list -}}
+{{- range include "sentinel.shards" . | fromJson -}}
+{{- if gt (int .replicas) 1 -}}{{- $names = append $names .configName -}}{{- end -}}
+{{- end -}}
+{{- toJson ($names | uniq | sortAlpha) -}}
+{{- end -}}
+
 {{/* What finds all Sentinels of the release. */}}
 {{- define "sentinel.selector" -}}
 app.kubernetes.io/name: hyperfleet-sentinel

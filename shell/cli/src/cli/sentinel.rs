@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::{ArgAction, CommandFactory as _, FromArgMatches as _};
 use lockstep_cli::controllers;
 use lockstep_engine::duration;
+use lockstep_engine::lease::Election;
 use lockstep_engine::machine::Event;
 use lockstep_runtime::address::Address;
 use lockstep_runtime::clock::Clock;
@@ -44,6 +45,22 @@ pub(crate) struct Args {
     /// Where /healthz and /readyz are served; 0 disables it
     #[arg(long, value_name = "ADDR", default_value = ":8081")]
     health_probe_bind_address: Address,
+
+    /// Enable leader election, so that several replicas of the shard can run: only the leader polls and publishes
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true",
+        action = ArgAction::Set
+    )]
+    leader_elect: bool,
+
+    /// The name of the Lease, in the namespace of the SentinelConfig [default: the name of the SentinelConfig]
+    #[arg(long, value_name = "NAME")]
+    lease_name: Option<String>,
 }
 
 const ENVIRONMENT: &str = "\
@@ -133,12 +150,17 @@ async fn prepare(args: &Args, environment: &Environment) -> anyhow::Result<(Serv
     let own = args.namespace.clone().or_else(|| variable("POD_NAMESPACE"));
     let namespace = own.unwrap_or_else(|| config.default_namespace.clone());
     let metrics = Metrics::new(prometheus::Registry::new())?;
-    let client = connect::client(config, &metrics)?;
+    let client = connect::client(config.clone(), &metrics)?;
     let clock = Clock::start(jiff::Timestamp::now);
     let seed = process::seed();
     let mut manager = Manager::new(client, clock.clone(), seed, metrics.clone());
     let instance = format!("{namespace}/{}", args.config);
     let spans = environment.spans.as_ref().map(|spans| Spans::export(spans, instance)).transpose()?;
+    if args.leader_elect {
+        let lease = args.lease_name.as_ref().unwrap_or(&args.config);
+        let election = Election::new(&namespace, lease, process::instance());
+        manager.elect(Box::new(election), connect::client(config, &metrics)?);
+    }
     let sentinel = Sentinel::new(Settings {
         namespace,
         config: args.config.clone(),

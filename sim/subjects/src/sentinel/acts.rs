@@ -15,6 +15,7 @@ use lockstep_sentinel::loader;
 use lockstep_sim::subject::{Client, Operation};
 use serde_json::{Value, json};
 
+use super::expressions;
 use super::external::{Beyond, HOSTS};
 use super::names::{CONFIG, NAMESPACE, PASSWORD};
 
@@ -32,6 +33,7 @@ pub(super) const ACTS: &[Operation] = &[
     Operation::new("the broker refuses events", "broker", 6, refuse),
     Operation::new("the broker takes nothing for a while", "broker", 3, take_nothing),
     Operation::new("change the configuration", "user", 8, configure),
+    Operation::new("change the expressions", "user", 8, express),
     Operation::new("change the host of the API", "user", 6, redirect),
     Operation::new("break the configuration", "user", 4, misconfigure),
     Operation::new("remove the configuration and create it again", "user", 3, replace),
@@ -82,6 +84,7 @@ pub(super) fn restore(client: &mut dyn Client) {
     let object = json!({ "metadata": { "namespace": NAMESPACE, "name": CONFIG }, "spec": good_spec() });
     client.create(&loader::kind(), &object);
     client.merge(&config(), &json!({ "spec": good_spec() }));
+    client.merge(&config(), &json!({ "spec": expressions::none() }));
 }
 
 fn create(client: &mut dyn Client, random: &mut Random) {
@@ -209,11 +212,16 @@ fn configure(client: &mut dyn Client, random: &mut Random) {
     client.merge(&config(), &json!({ "spec": spec }));
 }
 
+fn express(client: &mut dyn Client, random: &mut Random) {
+    client.merge(&config(), &json!({ "spec": expressions::any(random) }));
+}
+
 /// Sets an invalid configuration that the API server accepts.
 fn misconfigure(client: &mut dyn Client, random: &mut Random) {
-    let spec = match random.below(3) {
+    let spec = match random.below(4) {
         0 => json!({ "hyperfleetAPI": { "url": "http://" } }),
         1 => json!({ "broker": { "urlSecretRef": { "name": "another" } } }),
+        2 => json!({ "messageDecision": { "result": "resource.generation >" } }),
         _ => json!({ "hyperfleetAPI": { "url": "http://nowhere" } }),
     };
     client.merge(&config(), &json!({ "spec": spec }));

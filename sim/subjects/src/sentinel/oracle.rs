@@ -1,5 +1,6 @@
 //! An oracle for the Sentinel: it evaluates a document in the simplest way, to check the Sentinel's own evaluation.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -7,6 +8,7 @@ use lockstep_sentinel::config::Config;
 use lockstep_sentinel::resource::Dialect;
 use serde_json::Value;
 
+use super::expressions::Expressions;
 use super::external::HOSTS;
 
 /// The required action for an item.
@@ -17,6 +19,16 @@ pub(super) enum Demand {
     SkipNotReady,
     Malformed,
     Foreign,
+}
+
+/// What is required for an item.
+pub(super) struct Verdict {
+    pub(super) id: String,
+    pub(super) demand: Demand,
+    /// The fields of its event that depend on expressions.
+    pub(super) data: BTreeMap<String, Value>,
+    /// The number of expressions that fail.
+    pub(super) failures: u64,
 }
 
 /// A page of a list.
@@ -38,12 +50,12 @@ pub(super) fn page(text: &str) -> Option<Page> {
 }
 
 impl Page {
-    /// Returns the items, with the required action for each.
-    pub(super) fn items(&self, config: &Config, now: Timestamp) -> Vec<(String, Demand)> {
+    /// Returns what is required for each item.
+    pub(super) fn items(&self, config: &Config, expressions: &Expressions, now: Timestamp) -> Vec<Verdict> {
         let read = |item: &Value| {
             let id = item["id"].as_str().unwrap_or_default().to_owned();
-            let demand = if id.is_empty() { Demand::Malformed } else { demand(item, config, now) };
-            (id, demand)
+            let by_table = if id.is_empty() { (Demand::Malformed, false) } else { demand(item, config, now) };
+            verdict(id, by_table, item, expressions, now)
         };
         self.items.iter().map(read).collect()
     }
@@ -90,9 +102,35 @@ fn is_foreign_speech(status: &Value, dialect: Dialect) -> bool {
     }
 }
 
-fn demand(item: &Value, config: &Config, now: Timestamp) -> Demand {
+/// Applies the expressions to what the table of backoffs demands.
+fn verdict(
+    id: String,
+    by_table: (Demand, bool),
+    item: &Value,
+    expressions: &Expressions,
+    now: Timestamp,
+) -> Verdict {
+    let (demand, is_ready) = by_table;
+    if matches!(demand, Demand::Malformed | Demand::Foreign) {
+        return Verdict { id, demand, data: BTreeMap::new(), failures: 0 };
+    }
+    let skip = if is_ready { Demand::SkipReady } else { Demand::SkipNotReady };
+    let (demand, reason, failed) = match expressions.is_due(item, now) {
+        None => (demand, "backoff-expired", 0),
+        Some(Err(())) => (demand, "backoff-expired", 1),
+        Some(Ok(is_due)) => (if is_due { Demand::Publish } else { skip }, "message decision matched", 0),
+    };
+    let (data, failures) = match demand {
+        Demand::Publish => expressions.data(item, reason),
+        _ => (BTreeMap::new(), 0),
+    };
+    Verdict { id, demand, data, failures: failures + failed }
+}
+
+/// Returns the demand of the table of backoffs, and whether the item is ready.
+fn demand(item: &Value, config: &Config, now: Timestamp) -> (Demand, bool) {
     if is_foreign_speech(&item["status"], config.dialect) {
-        return Demand::Malformed;
+        return (Demand::Malformed, false);
     }
     let (is_ready, since) = match config.dialect {
         Dialect::Labels => (item["status"]["phase"] == "Ready", &item["status"]["lastTransitionTime"]),
@@ -109,26 +147,19 @@ fn demand(item: &Value, config: &Config, now: Timestamp) -> Demand {
     let since = if since.is_null() { &item["created_time"] } else { since };
     let since = match since.as_str().map(str::parse::<Timestamp>) {
         Some(Ok(since)) => Some(since),
-        Some(Err(_)) => return Demand::Malformed,
+        Some(Err(_)) => return (Demand::Malformed, is_ready),
         None => None,
     };
     let labels = item["labels"].as_object().cloned().unwrap_or_default();
     let labels =
         labels.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))).collect();
     if !config.selector.matches(&labels) {
-        return Demand::Foreign;
+        return (Demand::Foreign, is_ready);
     }
     let backoff = if is_ready { config.backoffs.ready } else { config.backoffs.not_ready };
-    match since {
-        Some(since) if now.duration_since(since) < signed(backoff) => {
-            if is_ready {
-                Demand::SkipReady
-            } else {
-                Demand::SkipNotReady
-            }
-        }
-        _ => Demand::Publish,
-    }
+    let skip = if is_ready { Demand::SkipReady } else { Demand::SkipNotReady };
+    let is_early = since.is_some_and(|since| now.duration_since(since) < signed(backoff));
+    (if is_early { skip } else { Demand::Publish }, is_ready)
 }
 
 pub(super) fn signed(duration: Duration) -> SignedDuration {

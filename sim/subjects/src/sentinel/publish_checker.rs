@@ -12,13 +12,17 @@ use lockstep_sim::cluster::{Entry, What};
 use lockstep_sim::subject::{Checker, Testimony};
 use serde_json::Value;
 
+use super::expressions::Expressions;
 use super::listing::Listing;
 use super::measured::measured;
-use super::oracle::{self, Demand};
+use super::oracle::{self, Demand, Verdict};
 use super::outage_checker::Troubles;
 
 /// An event may be dropped after this many attempts.
 const ATTEMPTS: u32 = 5;
+/// The fields of events that do not depend on expressions.
+const OWN_DATA: [&str; 7] =
+    ["resourceType", "resourceId", "id", "kind", "href", "generation", "owner_references"];
 
 /// One checker for each process.
 #[derive(Default)]
@@ -50,7 +54,9 @@ enum Course {
 
 #[derive(Default)]
 struct Eye {
+    is_leading: bool,
     config: Option<Config>,
+    expressions: Expressions,
     version: u64,
     is_listed: bool,
     /// Counts cycles. A cycle ends on completion or at a change of the configuration.
@@ -65,6 +71,8 @@ struct Eye {
     publishes: BTreeMap<ActionId, (u64, Vec<String>)>,
     seen: BTreeSet<String>,
     due: BTreeMap<String, (Course, u32)>,
+    /// The fields of the events of due resources that depend on expressions.
+    data: BTreeMap<String, BTreeMap<String, Value>>,
     events: BTreeMap<String, String>,
 }
 
@@ -73,6 +81,7 @@ impl Eye {
         self.troubles.see(now, event, step)?;
         match event {
             Event::Applied { kind, object } if kind.kind == "SentinelConfig" => self.configured(object),
+            Event::LeadershipChanged { leading } => self.is_leading = *leading,
             // After a list without the object, the process accepts the next version as it is.
             Event::ListStarted { .. } => self.is_listed = false,
             Event::ListCompleted { .. } if !self.is_listed => self.deleted(),
@@ -99,6 +108,13 @@ impl Eye {
                 request.action,
                 Action::Fetch { .. } | Action::Connect { .. } | Action::Publish { .. }
             );
+            if acts && !self.is_leading {
+                return Err(Testimony {
+                    invariant: "a_standby_polls_nothing",
+                    sentence: "Only the replica that holds the Lease polls, connects to the broker and publishes.",
+                    seen: format!("{} was requested", request.action.name()),
+                });
+            }
             if acts && self.config.is_none() {
                 return Err(Testimony {
                     invariant: "nothing_happens_without_a_configuration",
@@ -143,6 +159,7 @@ impl Eye {
         let Ok(config) = config::read(object) else { return };
         if self.config.as_ref() != Some(&config) {
             self.config = Some(config);
+            self.expressions = Expressions::of(&object["spec"]);
             self.begin_cycle();
         }
     }
@@ -154,6 +171,7 @@ impl Eye {
         self.put_off = None;
         self.seen.clear();
         self.due.clear();
+        self.data.clear();
     }
 
     fn fetched(&mut self, url: &str, outcome: &Outcome, now: Now, step: &Step) -> Result<(), Testimony> {
@@ -163,13 +181,16 @@ impl Eye {
         };
         self.listing.answered(url, page.as_ref(), outcome);
         let (Some(config), Some(page)) = (&self.config, page) else { return Ok(()) };
-        let mut counts = BTreeMap::new();
-        for (id, demand) in page.items(config, now.wall.timestamp()) {
+        let (mut counts, mut failed) = (BTreeMap::new(), 0);
+        let verdicts = page.items(config, &self.expressions, now.wall.timestamp());
+        for Verdict { id, demand, data, failures } in verdicts {
             if demand != Demand::Malformed && !self.seen.insert(id.clone()) {
                 continue;
             }
             *counts.entry(demand as u8).or_insert(0) += 1;
+            failed += failures;
             if demand == Demand::Publish {
+                self.data.insert(id.clone(), data);
                 self.due.insert(id, (Course::Waits, 0));
             }
         }
@@ -187,6 +208,14 @@ impl Eye {
                     seen: format!("{demand:?}: {counted} on the page, {reported:?} counted"),
                 });
             }
+        }
+        let reported = measured(step, metrics::EXPRESSION_ERRORS, None).unwrap_or(0);
+        if reported != failed {
+            return Err(Testimony {
+                invariant: "failed_expressions_are_counted",
+                sentence: "Each expression that fails for a resource is counted once for each poll.",
+                seen: format!("{failed} failed, {reported} counted"),
+            });
         }
         Ok(())
     }
@@ -236,6 +265,17 @@ impl Eye {
             sentence: "An event is published only for a resource that the fleet returned in this cycle and that has an expired backoff.",
             seen: format!("resource {resource} was not due"),
         })?;
+        let expected = self.data.get(&resource).into_iter().flatten();
+        let mut wrong = expected.filter(|(field, value)| data[field.as_str()] != **value);
+        let of_expressions = |field: &&String| !OWN_DATA.contains(&field.as_str());
+        let count = data.as_object().map_or(0, |data| data.keys().filter(of_expressions).count());
+        if wrong.next().is_some() || count != self.data.get(&resource).map_or(0, BTreeMap::len) {
+            return Err(Testimony {
+                invariant: "events_have_the_configured_fields",
+                sentence: "An event has the fields and the reason that the loaded configuration gives it.",
+                seen: format!("{data} for {:?}", self.data.get(&resource)),
+            });
+        }
         let is_first = course == Course::Waits && attempts == 0;
         let known = self.events.entry(event.to_owned()).or_insert_with(|| resource.clone());
         if *known != resource {

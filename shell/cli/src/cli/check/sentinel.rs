@@ -118,7 +118,7 @@ async fn fleet(cluster: &Cluster, subject: &str, config: &Config) -> Finding {
         &Place { size: 1, ..Place::default() },
     );
     let (headers, timeout) = (config.headers.clone(), config.timeout);
-    let action = Action::Fetch { url, headers, timeout, keep: fleet::fields() };
+    let action = Action::Fetch { url, headers, timeout, keep: config.fields() };
     let shown = lockstep_runtime::failure::masked(&config.url);
     match cluster.execute(&action).await {
         Ok(_) => Finding::ok(CHECK, subject, format!("fleet API {shown} answers")),
