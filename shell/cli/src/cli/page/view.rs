@@ -164,7 +164,9 @@ impl View {
 
 /// Hides the secrets of all controllers in a value.
 pub(super) fn redact(value: &mut Value, redactors: &[Arc<Redactor>]) {
-    redactors.iter().for_each(|redactor| redactor.redact(value));
+    for redactor in redactors {
+        redactor.redact(value);
+    }
 }
 
 fn controller(feed: &Feed) -> Value {
