@@ -11,6 +11,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -82,9 +84,15 @@ impl Browser {
 
     /// Opens a file and waits until it is loaded.
     pub fn open(&mut self, file: &Path) -> anyhow::Result<()> {
-        let opened = self.call("Page.navigate", &json!({"url": format!("file://{}", file.display())}))?;
+        self.open_url(&format!("file://{}", file.display()))
+    }
+
+    /// Opens a URL and waits until it is loaded.
+    pub fn open_url(&mut self, url: &str) -> anyhow::Result<()> {
+        self.events.retain(|event| event["method"] != "Page.loadEventFired");
+        let opened = self.call("Page.navigate", &json!({ "url": url }))?;
         if let Some(error) = opened.get("errorText") {
-            bail!("{} does not open: {error}", file.display());
+            bail!("{url} does not open: {error}");
         }
         let mut seen = VecDeque::new();
         loop {
@@ -110,6 +118,36 @@ impl Browser {
             bail!("{expression}: {exception}");
         }
         Ok(answer["result"]["value"].clone())
+    }
+
+    /// Waits until an expression on the page is true. It is evaluated at each change of the document.
+    pub fn wait_for(&mut self, expression: &str) -> anyhow::Result<()> {
+        let promise = format!(
+            "new Promise((done) => {{
+               const observer = new MutationObserver(() => check());
+               const check = () => {{ if ({expression}) {{ observer.disconnect(); done(true); }} }};
+               observer.observe(document, {{attributes: true, characterData: true, childList: true, subtree: true}});
+               check();
+             }})"
+        );
+        self.evaluate(&promise).with_context(|| format!("waiting for {expression}"))?;
+        Ok(())
+    }
+
+    /// Sets the size of the window and the preferred colours.
+    pub fn show_as(&mut self, width: u32, height: u32, dark: bool) -> anyhow::Result<()> {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", &size)?;
+        let scheme = if dark { "dark" } else { "light" };
+        let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.call("Emulation.setEmulatedMedia", &media)?;
+        Ok(())
+    }
+
+    /// Returns a picture of the window, as PNG.
+    pub fn screenshot(&mut self) -> anyhow::Result<Vec<u8>> {
+        let picture = self.call("Page.captureScreenshot", &json!({"captureBeyondViewport": false}))?;
+        Ok(STANDARD.decode(picture["data"].as_str().context("the browser sends a picture")?)?)
     }
 
     /// Moves the mouse to a position in the window.

@@ -13,6 +13,7 @@ pub mod collector;
 pub mod conformance;
 pub mod control_plane;
 pub mod cost;
+pub mod dev;
 pub mod dpuservice;
 pub mod fuzz;
 pub mod ground;

@@ -105,6 +105,7 @@ const SUITES: &[Suite] = &[
     waits("lockstep-tests/sentinel_scale", Quick::Nothing),
     waits("lockstep-tests/sentinel_input", Quick::Nothing),
     waits("lockstep-tests/sentinel_events", Quick::Nothing),
+    waits("lockstep-tests/live_page", Quick::Nothing),
     waits("lockstep-tests/timeline", Quick::Nothing),
     waits("lockstep-tests/external", Quick::Nothing),
     // helm is not built in the lowest tier.

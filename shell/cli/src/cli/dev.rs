@@ -117,8 +117,10 @@ async fn control(
     let (alone, together): (Vec<_>, Vec<_>) = sets.iter().cloned().partition(|set| set.runs_alone);
     let page = add_controllers(&mut manager, &together)?;
     let mut more = Vec::new();
+    // The page does not show Sentinels.
+    let page = (!together.is_empty()).then(|| ("page", "/", page.routes()));
     for (what, path, routes) in
-        [("page", "/", page.routes()), ("metrics", "/metrics", serve::metrics_routes(metrics))]
+        page.into_iter().chain([("metrics", "/metrics", serve::metrics_routes(metrics))])
     {
         let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
         more.push(format!("{what:<11} http://{}{path}", listener.local_addr()?));

@@ -31,7 +31,8 @@ pub(super) fn explanation(
         let (object, history, redactor) = {
             let feed = lock(feed);
             let object = Name::new(namespace, name).object(feed.objects.own_kind(kind)?);
-            (object.clone(), history(&feed, &object), Arc::clone(&feed.redactor))
+            let history = history(&feed, &object);
+            (object, history, Arc::clone(&feed.redactor))
         };
         let mut explained = serde_json::to_value(explain(&history, &object)?).ok()?;
         redactor.redact(&mut explained);

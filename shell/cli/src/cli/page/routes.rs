@@ -89,7 +89,7 @@ async fn changes_of_view(State(served): State<Served>, uri: Uri) -> Response {
         sent: None,
         _permit: permit,
     };
-    let messages = stream::unfold(page, |page| page.next());
+    let messages = stream::unfold(page, OpenPage::next);
     Sse::new(messages).keep_alive(KeepAlive::default()).into_response()
 }
 

@@ -16,7 +16,7 @@ use super::*;
 /// A text that is a secret in these tests, and in base64.
 const SECRET: [&str; 2] = ["correct horse battery", "Y29ycmVjdCBob3JzZSBiYXR0ZXJ5"];
 
-/// A machine whose steps are given.
+/// A machine with given steps.
 struct Scripted(std::vec::IntoIter<Step>);
 
 impl Machine for Scripted {
@@ -172,6 +172,7 @@ async fn no_answer_contains_the_value_of_a_secret() {
         (Event::TimerFired, asked),
         (Event::Finished { id: ActionId(1), outcome: Err(failed) }, Step::default()),
         class("web", "False", &format!("after: {text}")),
+        class("long", "False", &format!("{}{text}", "x".repeat(view::MESSAGE_MAX - 9))),
     ])
     .await;
     let path = "object=namespaceclass/NamespaceClass.namespaceclass.akuity.io//web";
@@ -186,6 +187,7 @@ async fn no_answer_contains_the_value_of_a_secret() {
     }
     assert!(view.contains("bad value hidden-"), "{view}");
     assert!(view.contains("after: hidden-"), "{view}");
+    assert!(!view.contains(&text[..9]), "the beginning of a secret in a message that is cut: {view}");
 }
 
 #[tokio::test]

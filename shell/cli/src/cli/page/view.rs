@@ -17,7 +17,7 @@ const MOMENTS_MAX: usize = 100;
 const PENDING_MAX: usize = 50;
 
 /// The maximum length of a message of a condition in a row, in characters.
-const MESSAGE_MAX: usize = 240;
+pub(super) const MESSAGE_MAX: usize = 240;
 
 /// The state of an open page.
 pub(super) struct View {
@@ -164,7 +164,9 @@ impl View {
 
 /// Hides the secrets of all controllers in a value.
 pub(super) fn redact(value: &mut Value, redactors: &[Arc<Redactor>]) {
-    redactors.iter().for_each(|redactor| redactor.redact(value));
+    for redactor in redactors {
+        redactor.redact(value);
+    }
 }
 
 fn controller(feed: &Feed) -> Value {
@@ -186,7 +188,7 @@ fn controller(feed: &Feed) -> Value {
 
 fn row(feed: &Feed, object: &ObjectRef, entry: &Entry, id: &str) -> Value {
     let summary = entry.summary.as_ref();
-    let message: Option<String> = summary.map(|row| row.message.chars().take(MESSAGE_MAX).collect());
+    let message = summary.map(|row| cut(&row.message));
     let related = entry.links.iter().take(2).map(|link| link.brief(object));
     json!({
         "id": id,
@@ -203,4 +205,12 @@ fn row(feed: &Feed, object: &ObjectRef, entry: &Entry, id: &str) -> Value {
         "related": related.collect::<Vec<_>>(),
         "due": entry.end.as_ref().and_then(End::due),
     })
+}
+
+/// Returns a message with a bounded length. The mark at its end makes the redactor remove the beginning of a secret before it.
+fn cut(message: &str) -> String {
+    match message.char_indices().nth(MESSAGE_MAX) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message.to_owned(),
+    }
 }
