@@ -37,6 +37,7 @@ pub const VERSION: &str = "v1alpha1";
     attr = r#"x_kube(crates(kube_core = "::kube_core"))"#,
     crates(kube = "::kube_derive", kube_core = "::kube_core")
 )]
+#[serde(rename_all = "camelCase")]
 pub struct NamespaceClassSpec {
     /// Whole objects of namespaced kinds. Each needs apiVersion, kind and metadata.name; metadata.namespace stays empty,
     /// because every object is created in each namespace of the class.
@@ -45,16 +46,57 @@ pub struct NamespaceClassSpec {
     pub resources: Vec<Value>,
     /// Whether the namespaces of the class stay as they are: while it is true, the operator applies, repairs and removes nothing
     /// in them. A namespace whose label is removed, or whose class is deleted, loses its resources all the same.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
     /// How a change of the class reaches its namespaces. If it is absent, all of them change at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
+    /// What happens if another client changes or removes what was applied. Repair, the default, restores it. Report leaves it as
+    /// it is until the class changes: the binding is not Ready with reason Drifted, and names the fields.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DriftPolicy")]
+    pub drift: Option<DriftPolicy>,
+    /// Namespaces that never get the class, whatever their label says: names, or patterns such as kube-*, in which an asterisk
+    /// is any text. A namespace of the class that is added here loses its resources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "namespace_patterns")]
+    pub excluded_namespaces: Vec<String>,
+    /// Holds removals that are probably a mistake: of the class from many namespaces, and of all resources from the class. If it is
+    /// absent, nothing is held. The annotation namespaceclass.akuity.io/confirm-removal: "true" of the class lets them happen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removal_guard: Option<RemovalGuard>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
+/// Which removals are held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RemovalGuard {
+    /// How many percent of the namespaces of the class may lose it at a time; one always may. If more have lost its label or were
+    /// excluded, all of them keep their resources.
+    #[schemars(range(min = 1, max = 100))]
+    pub max_percent: i32,
+    /// How many minutes a namespace that has lost the label keeps its resources in any case. Namespaces that lose it within this time
+    /// are counted together.
+    #[schemars(range(min = 1, max = 1440))]
+    pub window_minutes: i32,
+}
+
+/// What happens if another client changes or removes what was applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DriftPolicy {
+    /// It is restored.
+    Repair,
+    /// It is reported and left as it is.
+    Report,
+}
+
+fn namespace_patterns(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "items": { "type": "string", "minLength": 1, "maxLength": 63, "pattern": r"^[-a-z0-9*]+$" },
+        "x-kubernetes-list-type": "set",
+    })
 }
 
 /// How a change of the class reaches its namespaces.

@@ -9,6 +9,7 @@ mod namespaceclass {
     pub(crate) mod bench;
     mod failures;
     mod flows;
+    mod guarded;
     mod other_writers;
     mod ownership;
     mod quiet;

@@ -24,13 +24,14 @@ impl ConditionCause {
     /// Returns the rank of the reason; the lowest rank becomes the condition's reason. Problems that people must fix come
     /// first, then problems that may be temporary, then repeated drift and deletions in progress.
     pub fn rank(&self) -> usize {
-        const ORDER: [&str; 8] = [
+        const ORDER: [&str; 9] = [
             reason::INVALID_RESOURCES,
             reason::OWNERSHIP_CONFLICT,
             reason::FORBIDDEN,
             reason::REJECTED,
             reason::APPLY_FAILED,
             reason::PRUNE_FAILED,
+            reason::DRIFTED,
             reason::CONTESTED,
             reason::WAITING_FOR_DELETION,
         ];
@@ -45,6 +46,7 @@ impl ConditionCause {
                 | reason::OWNERSHIP_CONFLICT
                 | reason::REJECTED
                 | reason::CONTESTED
+                | reason::DRIFTED
                 | reason::WAITING_FOR_DELETION
         )
     }
@@ -86,6 +88,15 @@ impl ConditionCause {
              that it changes from the class (metadata.managedFields names the writers)"
         );
         Self { reason: reason::CONTESTED, message, retry: false }
+    }
+
+    /// Another client has changed or removed a resource, and the class has that reported only.
+    pub fn drifted(what: &str, difference: &str) -> Self {
+        let message = format!(
+            "{what}: {difference}; undo the change, or set spec.drift of the class to Repair \
+             (metadata.managedFields names the writers)"
+        );
+        Self { reason: reason::DRIFTED, message, retry: false }
     }
 
     /// A resource that left the class stays, because the class has mistakes.

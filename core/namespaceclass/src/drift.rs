@@ -44,6 +44,46 @@ pub fn covers(fields: &Value, template: &Value) -> bool {
     })
 }
 
+/// Returns the fields of the template that our entry does not cover, as paths.
+pub fn lost(fields: &Value, template: &Value) -> Vec<String> {
+    let mut lost = Vec::new();
+    for (field, value) in template.as_object().into_iter().flatten() {
+        match field.as_str() {
+            "apiVersion" | "kind" => {}
+            "metadata" => {
+                let owned = &fields["f:metadata"];
+                for (part, value) in
+                    value.as_object().into_iter().flatten().filter(|(part, _)| *part != "name")
+                {
+                    collect_lost(owned, "metadata", part, value, &mut lost);
+                }
+            }
+            _ => collect_lost(fields, "", field, value, &mut lost),
+        }
+    }
+    lost
+}
+
+fn collect_lost(owned: &Value, parent: &str, field: &str, value: &Value, lost: &mut Vec<String>) {
+    if covers_field(owned, field, value) {
+        return;
+    }
+    let path = match (parent, field.contains(['.', '/'])) {
+        ("", _) => field.to_owned(),
+        (_, true) => format!("{parent}[{field}]"),
+        (_, false) => format!("{parent}.{field}"),
+    };
+    let owned = owned.get(format!("f:{field}")).unwrap_or(&Value::Null);
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            for (field, value) in fields {
+                collect_lost(owned, &path, field, value, lost);
+            }
+        }
+        _ => lost.push(path),
+    }
+}
+
 fn covers_field(fields: &Value, field: &str, value: &Value) -> bool {
     // Null requests nothing.
     if value.is_null() {
@@ -175,6 +215,18 @@ mod tests {
         ] {
             assert!(!covers(&without(&fields(), pointer), &service()), "{pointer}");
         }
+    }
+
+    #[test]
+    fn lost_fields_are_named_by_their_paths() {
+        assert_eq!(lost(&fields(), &service()), Vec::<String>::new());
+        let mut fields = without(&fields(), "/f:metadata/f:labels/f:app");
+        fields = without(&fields, "/f:spec/f:ports/k:{\"port\":80,\"protocol\":\"TCP\"}/f:name");
+        assert_eq!(lost(&fields, &service()), ["metadata.labels.app", "spec.ports"]);
+        assert_eq!(lost(&Value::Null, &json!({ "kind": "A", "data": { "a": 1, "b": null } })), ["data.a"]);
+        let annotated = json!({ "metadata": { "annotations": { "a.example.com/b": "1" } } });
+        let owned = json!({ "f:metadata": { "f:annotations": { "f:c": {} } } });
+        assert_eq!(lost(&owned, &annotated), ["metadata.annotations[a.example.com/b]"]);
     }
 
     #[test]

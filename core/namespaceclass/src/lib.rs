@@ -17,13 +17,14 @@
 //! | ownership of existing objects | [`ownership`] | decisions on ownership |
 //! | condition `Ready`, status tracking | [`status`], [`condition_cause`], `announce` | "Status Tracking" |
 //! | how many namespaces change at a time | `rollout` | decision 89 |
+//! | removals that are held | `removal_guard` | decision 97 |
 //! | drift of applied resources, repeated drift | [`drift`], [`drift_backoff`] | decisions on drift repair |
 //! | cached state | [`store`], [`model`], [`kinds`] | "Field Indexing" |
 //! | keys that each event enqueues | `watches`, [`controller`] | "Event-Driven Architecture" |
 //!
 //! The modules form layers. Each uses only earlier ones of this list: [`names`]; [`drift`], [`kinds`]; [`resolved_class`];
 //! [`model`], [`drift_backoff`]; [`store`]; [`ownership`], [`condition_cause`]; [`plan`]; [`status`]; `requests`;
-//! [`controller`]; `rollout`, `announce`; [`reconcile`]; `watches`.
+//! [`controller`]; `rollout`, `removal_guard`, `announce`; [`reconcile`]; `watches`.
 //!
 //! Owner references do the cleanup: the namespace owns its binding, and the binding owns the resources. The garbage collector
 //! removes objects without an owner.
@@ -42,6 +43,7 @@ pub mod ownership;
 pub mod plan;
 pub mod reconcile;
 mod recording;
+mod removal_guard;
 mod requests;
 pub mod resolved_class;
 mod rollout;

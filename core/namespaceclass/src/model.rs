@@ -1,6 +1,7 @@
 //! Classes, namespaces, bindings and resources, trimmed to the fields that decisions need.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassStatus};
@@ -13,7 +14,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::drift;
-use super::names::{self, ADOPTED_ANNOTATION, CLASS_LABEL, CONTENT_ANNOTATION, PROBLEM_ANNOTATION, READY};
+use super::names::{
+    self, ADOPTED_ANNOTATION, CLASS_LABEL, CONFIRM_REMOVAL_ANNOTATION, CONTENT_ANNOTATION,
+    PROBLEM_ANNOTATION, READY,
+};
 use super::resolved_class::{ClassResource, Content};
 
 /// The resolved resources of a class.
@@ -105,7 +109,21 @@ impl Class {
     /// Returns whether it differs at most in its status. The operator's own status write must not enqueue the class, or two
     /// writers that disagree would enqueue each other without end.
     pub fn is_same(&self, other: &Self) -> bool {
-        (&self.uid, self.generation) == (&other.uid, other.generation)
+        (&self.uid, self.generation, self.confirms_removal())
+            == (&other.uid, other.generation, other.confirms_removal())
+    }
+
+    /// `spec.removalGuard`, unless the class confirms removals: the percentage of its namespaces that may lose it at a time, and the
+    /// time within which they are counted together.
+    pub fn removal_guard(&self) -> Option<(usize, Duration)> {
+        let guard = self.object["spec"].get("removalGuard").filter(|_| !self.confirms_removal())?;
+        let minutes = guard["windowMinutes"].as_u64()?;
+        Some((usize::try_from(guard["maxPercent"].as_u64()?).ok()?, Duration::from_mins(minutes)))
+    }
+
+    /// Returns whether it lets held removals happen.
+    pub fn confirms_removal(&self) -> bool {
+        annotation(&self.object, CONFIRM_REMOVAL_ANNOTATION) == Some("true")
     }
 
     /// `spec.resources`.
@@ -116,6 +134,18 @@ impl Class {
     /// `spec.paused`: whether its namespaces stay as they are.
     pub fn is_paused(&self) -> bool {
         self.object["spec"]["paused"] == true
+    }
+
+    /// `spec.drift`: whether drift is reported and not repaired.
+    pub fn reports_drift(&self) -> bool {
+        self.object["spec"]["drift"] == "Report"
+    }
+
+    /// `spec.excludedNamespaces`: whether a namespace never gets it.
+    pub fn excludes(&self, namespace: &str) -> bool {
+        let patterns = self.object["spec"]["excludedNamespaces"].as_array();
+        let mut patterns = patterns.into_iter().flatten().filter_map(Value::as_str);
+        patterns.any(|pattern| matches(pattern, namespace))
     }
 
     /// `spec.rollout.maxUnavailable`: how many of its namespaces may be unready or in change at a time.
@@ -200,6 +230,13 @@ impl Binding {
     }
 }
 
+/// Returns whether a text matches a pattern, in which an asterisk is any text.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(start) else { return false };
+    (0..=text.len()).any(|end| text.get(end..).is_some_and(|text| matches(rest, text)))
+}
+
 /// What bindings are found by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BindingIndex {
@@ -238,6 +275,9 @@ impl Cached for Binding {
         indexes
     }
 }
+
+/// The maximum number of fields that a message names for a resource.
+const FIELDS_NAMED: usize = 5;
 
 /// The metadata of a resource in a namespace.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -327,10 +367,26 @@ impl Resource {
         (&self.uid, &self.content, &self.fields) == (&other.uid, &other.content, &other.fields)
     }
 
+    /// Returns whether the content of the entry is the last that was applied to it.
+    pub fn was_applied(&self, entry: &ClassResource) -> bool {
+        self.content.as_deref() == Some(&entry.content)
+    }
+
+    /// Returns how it differs from what the apply of the entry left.
+    pub fn difference(&self, entry: &ClassResource) -> String {
+        let fields = self.fields.as_deref().and_then(|fields| serde_json::from_str(fields).ok());
+        let lost = drift::lost(&fields.unwrap_or(Value::Null), entry.template());
+        match lost.len() {
+            0 => "it lost its owner".to_owned(),
+            all @ ..=FIELDS_NAMED => format!("it differs in {}", lost[..all].join(", ")),
+            all => format!("it differs in {all} fields, such as {}", lost[..FIELDS_NAMED].join(", ")),
+        }
+    }
+
     /// Returns whether it still is as the apply of the entry left it.
     pub fn is_intact(&self, entry: &ClassResource) -> bool {
         let Some(fields) = &self.fields else { return false };
-        self.content.as_deref() == Some(&entry.content)
+        self.was_applied(entry)
             && (self.accepted
                 || serde_json::from_str(fields).is_ok_and(|fields| drift::covers(&fields, entry.template())))
     }
@@ -345,5 +401,26 @@ impl Cached for Resource {
 
     fn indexes(&self) -> Vec<()> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_asterisk_in_a_pattern_is_any_text() {
+        for (pattern, text, expected) in [
+            ("kube-system", "kube-system", true),
+            ("kube-system", "kube-systems", false),
+            ("kube-*", "kube-system", true),
+            ("kube-*", "my-kube-system", false),
+            ("*-system", "lockstep-system", true),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
     }
 }

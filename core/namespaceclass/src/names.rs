@@ -17,6 +17,8 @@ pub const ADOPTED_ANNOTATION: &str = "namespaceclass.akuity.io/adopted";
 pub const ADOPTION_POLICY_ANNOTATION: &str = "namespaceclass.akuity.io/adoption-policy";
 /// The annotation on a namespace that explains why the class of its label is not applied.
 pub const PROBLEM_ANNOTATION: &str = "namespaceclass.akuity.io/problem";
+/// The annotation on a class that lets held removals happen: `true`.
+pub const CONFIRM_REMOVAL_ANNOTATION: &str = "namespaceclass.akuity.io/confirm-removal";
 /// The field manager of every apply; the shell derives it from the machine's name.
 pub const FIELD_MANAGER: &str = "lockstep-namespaceclass";
 
@@ -44,7 +46,7 @@ pub mod reason {
     pub type Reason = &'static str;
 
     /// All reasons of conditions.
-    pub const ALL: [Reason; 17] = [
+    pub const ALL: [Reason; 19] = [
         ALL_RESOURCES_VALID,
         INVALID_RESOURCES,
         PAUSED,
@@ -60,6 +62,8 @@ pub mod reason {
         APPLY_FAILED,
         PRUNE_FAILED,
         CONTESTED,
+        DRIFTED,
+        REMOVAL_HELD,
         WAITING_FOR_DELETION,
         ADOPTED,
     ];
@@ -91,6 +95,8 @@ pub mod reason {
     pub const CLASS_NOT_FOUND: &str = "ClassNotFound";
     /// The API server refuses a binding. Used in an Event only: there is no binding that could have a condition.
     pub const BINDING_REFUSED: &str = "BindingRefused";
+    /// The class excludes the namespace. Used in an Event only, like the reason above.
+    pub const NAMESPACE_EXCLUDED: &str = "NamespaceExcluded";
     /// An object of that name belongs to another owner.
     pub const OWNERSHIP_CONFLICT: &str = "OwnershipConflict";
     /// The operator lacks a permission.
@@ -103,6 +109,10 @@ pub mod reason {
     pub const PRUNE_FAILED: &str = "PruneFailed";
     /// Another client keeps changing or removing what was applied.
     pub const CONTESTED: &str = "Contested";
+    /// Another client has changed or removed what was applied, and the class does not have it repaired.
+    pub const DRIFTED: &str = "Drifted";
+    /// A removal is held until it is confirmed, because it is probably a mistake.
+    pub const REMOVAL_HELD: &str = "RemovalHeld";
     /// A resource is being deleted; the binding waits for that.
     pub const WAITING_FOR_DELETION: &str = "WaitingForDeletion";
     /// `ObjectsAdopted` is true: an object that existed before was adopted.

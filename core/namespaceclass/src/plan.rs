@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::condition_cause::ConditionCause;
 use super::drift_backoff::DriftBackoff;
-use super::model::{Binding, Resolved};
+use super::model::{Binding, Class as NamespaceClass, Resolved, Resource};
 use super::names::reason;
 use super::ownership::{Found, Ownership, ownership};
 use super::resolved_class::{ClassResource, group_of};
@@ -74,6 +74,8 @@ pub struct Work {
     pub causes: Vec<ConditionCause>,
     /// When to reconcile again although nothing is wrong.
     pub recheck: Option<Duration>,
+    /// Whether drift is reported and not repaired.
+    pub reports_drift: bool,
     /// Whether it changes a ready namespace in a rollout that limits how many are in change: then `Ready` becomes false first.
     pub in_rollout: bool,
     /// The titles of the objects that existed before they were applied. `None` while that is unknown for an entry.
@@ -111,6 +113,7 @@ impl Work {
             pending: BTreeSet::new(),
             causes: Vec::new(),
             recheck: None,
+            reports_drift: store.classes.get(&binding.class).is_some_and(NamespaceClass::reports_drift),
             in_rollout: false,
             adopted: Some(BTreeSet::new()),
         };
@@ -161,6 +164,9 @@ impl Work {
             Ownership::Adopted { .. } if is_kept && resource.is_intact(entry) => {
                 self.is_applied(entry, adopted);
             }
+            Ownership::Owned { .. } | Ownership::Adopted { .. } if self.leaves_drift(entry, resource) => {
+                self.report_drift(entry, &resource.difference(entry), adopted);
+            }
             Ownership::Owned { uid, .. } | Ownership::Adopted { uid, .. } => {
                 self.applies.push(self.apply(entry, Some(uid), None, adopted));
             }
@@ -183,6 +189,29 @@ impl Work {
         }
     }
 
+    /// Returns whether an entry was brought to the namespace, as far as the status shows.
+    fn was_applied(&self, entry: &ClassResource) -> bool {
+        self.binding.has_applied(&self.resolved)
+            && self.binding.status.applied_resources.contains(&entry.applied())
+    }
+
+    /// Returns whether a resource that differs from its entry is left as it is. A change that the server has refused is listed as
+    /// applied as well: it is tried again.
+    fn leaves_drift(&self, entry: &ClassResource, resource: &Resource) -> bool {
+        let has_ended_well = || {
+            let ready = self.binding.ready();
+            let reasons =
+                [reason::RESOURCES_APPLIED, reason::DRIFTED, reason::CONTESTED, reason::WAITING_FOR_DELETION];
+            ready.is_some_and(|ready| reasons.contains(&ready.reason.as_str()))
+        };
+        self.reports_drift && self.was_applied(entry) && (resource.was_applied(entry) || has_ended_well())
+    }
+
+    fn report_drift(&mut self, entry: &ClassResource, difference: &str, adopted: bool) {
+        self.is_applied(entry, adopted);
+        self.causes.push(ConditionCause::drifted(&entry.title(), difference));
+    }
+
     fn apply(
         &self,
         entry: &Arc<ClassResource>,
@@ -190,8 +219,7 @@ impl Work {
         version: Option<String>,
         adopted: bool,
     ) -> Apply {
-        let repairs = self.binding.has_applied(&self.resolved)
-            && self.binding.status.applied_resources.contains(&entry.applied());
+        let repairs = self.was_applied(entry);
         Apply { entry: Arc::clone(entry), uid, version, repairs, adopted }
     }
 
@@ -215,8 +243,19 @@ impl Work {
 
     /// Continues with an entry whose object has been read.
     pub fn surveyed(&mut self, entry: &Arc<ClassResource>, found: Option<Found>) {
-        let Some(found) = found else { return self.applies.push(self.apply(entry, None, None, false)) };
+        let leaves_drift = self.reports_drift && self.was_applied(entry);
+        let Some(found) = found else {
+            if leaves_drift {
+                return self.report_drift(entry, "it is missing", false);
+            }
+            return self.applies.push(self.apply(entry, None, None, false));
+        };
         match found.ownership {
+            Ownership::Owned { .. } | Ownership::Adopted { .. } | Ownership::Adoptable { .. }
+                if leaves_drift =>
+            {
+                self.report_drift(entry, "it lost its label or its owner", found.adopted);
+            }
             Ownership::Owned { uid, .. } | Ownership::Adopted { uid, .. } => {
                 self.applies.push(self.apply(entry, Some(uid), None, found.adopted));
             }

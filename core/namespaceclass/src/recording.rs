@@ -24,6 +24,7 @@ pub(super) const TRAITS: Traits = Traits {
         include_str!("reconcile/binding.rs"),
         include_str!("reconcile/class.rs"),
         include_str!("reconcile/namespace.rs"),
+        include_str!("removal_guard.rs"),
         include_str!("requests.rs"),
         include_str!("resolved_class.rs"),
         include_str!("rollout.rs"),

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::model::{Binding, Class, Resolved};
-use super::names::{OBJECTS_ADOPTED, PAUSED, READY, ROLLED_OUT, VALID, reason};
+use super::names::{CONFIRM_REMOVAL_ANNOTATION, OBJECTS_ADOPTED, PAUSED, READY, ROLLED_OUT, VALID, reason};
 use super::plan::Work;
 use super::resolved_class::Content;
 
@@ -79,6 +79,23 @@ pub(super) fn of_paused(
     let finding = Finding { condition: READY, status: Status::False, reason: reason::PAUSED, message };
     let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
     Some((wanted, changed.into_iter().collect()))
+}
+
+/// Returns the status of a binding whose class has lost all its resources and holds their removal; `None` if that is reported.
+pub(super) fn of_held_pruning(
+    binding: &Binding,
+    now: Now,
+) -> Option<(NamespaceClassBindingStatus, Vec<Condition>)> {
+    let mut wanted = binding.status.clone();
+    wanted.observed_generation = binding.generation;
+    let message = format!(
+        "class {} has no resources any more; those that were applied stay until it has some, or has the annotation \
+         {CONFIRM_REMOVAL_ANNOTATION}=true",
+        binding.class
+    );
+    let finding = Finding::broken(READY, reason::REMOVAL_HELD, message);
+    let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
+    (wanted != binding.status).then(|| (wanted, changed.into_iter().collect()))
 }
 
 /// Returns the status of a binding before its resources are changed. It lists every object before the object exists, so that

@@ -54,6 +54,8 @@ pub struct Store {
     pub resolved: BTreeMap<String, Resolved>,
     /// The ready namespaces that are being brought to a new generation of a class that limits their number, with that class.
     pub admitted: BTreeMap<String, String>,
+    /// Since when namespaces no longer have the class of their binding, while the class holds removals.
+    pub leaving: BTreeMap<String, Monotonic>,
     /// The ready namespaces that wait until they may be, by class.
     pub waiting: BTreeMap<String, BTreeSet<String>>,
     #[serde(skip)]

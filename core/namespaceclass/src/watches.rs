@@ -129,8 +129,13 @@ impl Control for Controller {
             }
             Watched::Classes => {
                 let class = Class::read(object);
-                let is_unchanged = self.store.classes.get(&name).is_some_and(|held| held.is_same(&class));
+                let held = self.store.classes.get(&name);
+                let is_unchanged = held.is_some_and(|held| held.is_same(&class));
+                let is_confirmed = held.is_some_and(Class::confirms_removal) != class.confirms_removal();
                 if self.store.classes.observe(name.clone(), class) && !is_unchanged {
+                    if is_confirmed {
+                        self.confirmation_changed(&name);
+                    }
                     self.outbox.woken.push(Key::Class(name));
                 }
             }

@@ -8,6 +8,7 @@ use lockstep_engine::machine::Machine;
 use lockstep_engine::operator::Config;
 use lockstep_namespaceclass::Operator;
 use lockstep_namespaceclass::controller::BACKOFF;
+use lockstep_namespaceclass::names;
 use lockstep_sim::cluster::Change;
 use lockstep_sim::history::History;
 use lockstep_sim::invariant::Invariant;
@@ -73,8 +74,11 @@ impl SystemUnderTest for NamespaceClass {
         Duration::from_mins(20)
     }
 
-    /// Removes the finalizers that blocked deletions.
+    /// Removes the finalizers that blocked deletions, and confirms the removals that classes hold.
     fn calm(&self, client: &mut dyn Client) {
+        for class in client.server().objects(&names::class()) {
+            acts::confirm_removals(client, &lockstep_sim::history::reference(&names::class(), &class), true);
+        }
         for kind in acts::pool_kinds() {
             for object in client.server().objects(&kind) {
                 if object["metadata"]["finalizers"].is_array() {

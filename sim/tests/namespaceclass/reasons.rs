@@ -54,6 +54,20 @@ const TABLE: &[Line] = &[
         end: |bench| set(bench, &json!({ "paused": false })),
     },
     Line {
+        condition: "Ready",
+        reason: "False/Drifted",
+        scenario: "a resource is changed while drift is only reported, until it is repaired",
+        begin: drift,
+        end: |bench| set(bench, &json!({ "drift": "Repair" })),
+    },
+    Line {
+        condition: "Ready",
+        reason: "False/RemovalHeld",
+        scenario: "a class that holds removals is emptied, until it has a resource",
+        begin: empty_guarded,
+        end: fix,
+    },
+    Line {
         condition: "RolledOut",
         reason: "True/AllNamespacesChanged",
         scenario: "a class limits its rollout, until it does no longer",
@@ -219,6 +233,17 @@ fn slow_addition(bench: &mut Bench) {
 
 fn set(bench: &mut Bench, spec: &Value) {
     bench.merge(&format!("{CLASSES}/web"), &json!({ "spec": spec }));
+}
+
+fn drift(bench: &mut Bench) {
+    set(bench, &json!({ "drift": "Report" }));
+    bench.cluster.advance(WHILE);
+    bench.merge("/api/v1/namespaces/team/configmaps/a", &json!({ "data": { "value": "theirs" } }));
+}
+
+fn empty_guarded(bench: &mut Bench) {
+    let guard = json!({ "maxPercent": 50, "windowMinutes": 1 });
+    set(bench, &json!({ "removalGuard": guard, "resources": [] }));
 }
 
 fn join_paused(bench: &mut Bench) {

@@ -96,6 +96,10 @@ impl Controller {
         if (&resolved.uid, resolved.generation) != (&class.uid, class.generation) {
             return done;
         }
+        if self.store.holds_pruning(binding, &resolved) {
+            let held = status::of_held_pruning(binding, now);
+            return held.map_or(done, |held| report(name, binding, held, Verdict::Converged));
+        }
         let mut settled = true;
         for entry in &resolved.content.entries {
             settled &= self.watch_resources(&entry.kind, now);

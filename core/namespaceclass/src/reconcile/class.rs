@@ -143,7 +143,9 @@ impl Controller {
         {
             return Arc::clone(&before.content);
         }
-        let is_new = before.is_none_or(|before| before.uid != class.uid);
+        // Another generation may exclude other namespaces.
+        let is_new =
+            before.is_none_or(|before| (&before.uid, before.generation) != (&class.uid, class.generation));
         let content = Arc::new(content);
         let resolved =
             Resolved { uid: class.uid.clone(), generation: class.generation, content: Arc::clone(&content) };

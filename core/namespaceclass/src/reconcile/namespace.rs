@@ -5,6 +5,7 @@
 //! an event and an annotation, and no binding.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockstep_engine::action::{Action, Class as FailureClass, Outcome, Success};
 use lockstep_engine::driver::{Next, Verdict};
@@ -16,8 +17,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::controller::{Controller, Key, lagging};
-use crate::model::{Binding, Namespace};
+use crate::model::{Binding, Class, Namespace};
 use crate::names::{self, reason};
+use crate::removal_guard::Held;
 
 /// What the reconcile of a namespace waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -59,9 +61,10 @@ impl Controller {
             return Next::Done(Verdict::Converged);
         }
         match &namespace.class {
-            Some(class) if self.store.classes.get(class).is_some() => {
+            Some(class) if self.store.classes.get(class).is_some_and(|class| !class.excludes(name)) => {
                 if binding.is_some_and(|binding| is_bound(binding, &namespace, class)) {
                     self.store.reported_events.remove(name);
+                    self.store.leaving.remove(name);
                     return self.annotate(name, Verdict::Converged);
                 }
                 let manifest = Arc::new(manifest(name, &namespace, class));
@@ -69,14 +72,26 @@ impl Controller {
                 Next::Await(vec![Action::Apply { target, manifest }], Stage::Binding)
             }
             label => {
-                let doubt = binding
-                    .filter(|binding| binding.controller.as_ref() == Some(&namespace.uid))
-                    .map(|binding| doubt(name, binding, label.as_deref()));
+                let owned =
+                    binding.filter(|binding| binding.controller.as_ref() == Some(&namespace.uid)).cloned();
+                let held = owned.as_ref().and_then(|binding| self.hold_removal(name, &binding.class, now));
+                if let Some(Held { verdict, note: Some(note) }) = held {
+                    self.complain(name, reason::REMOVAL_HELD, note, now);
+                    return self.annotate(name, verdict);
+                }
+                let doubt = owned.map(|binding| doubt(name, &binding, label.as_deref()));
                 match label.clone() {
+                    Some(class) if self.store.classes.get(&class).is_some() => {
+                        self.report_excluded(name, &class, now);
+                    }
                     Some(class) => self.report_class_not_found(name, &class, now),
                     None => drop(self.store.reported_events.remove(name)),
                 }
-                doubt.unwrap_or_else(|| self.annotate(name, Verdict::Converged))
+                match (held, doubt) {
+                    (Some(held), _) => self.annotate(name, held.verdict),
+                    (None, Some(doubt)) => doubt,
+                    (None, None) => self.annotate(name, Verdict::Converged),
+                }
             }
         }
     }
@@ -91,7 +106,7 @@ impl Controller {
         match stage {
             Stage::Binding => self.bound(name, outcomes, now),
             Stage::ConfirmingDeletion { uid, version, label } => {
-                self.doubted(name, uid, version, label.as_deref(), outcomes)
+                self.doubted(name, uid, version, label.as_deref(), outcomes, now)
             }
             Stage::Unbinding { version } => self.unbound(name, &version, outcomes),
             Stage::Annotating(verdict) => self.annotated(name, verdict, outcomes),
@@ -123,7 +138,8 @@ impl Controller {
         }
     }
 
-    /// Removes the binding only if the namespace still is its owner and its label still names no class that exists.
+    /// Removes the binding only if the namespace still is its owner and its label still names no class that exists and that does
+    /// not exclude the namespace.
     fn doubted(
         &mut self,
         name: &str,
@@ -131,6 +147,7 @@ impl Controller {
         version: String,
         label: Option<&str>,
         outcomes: Vec<Outcome>,
+        now: Now,
     ) -> Next<Stage> {
         let mut outcomes = outcomes.into_iter();
         let namespace = match outcomes.next() {
@@ -140,9 +157,10 @@ impl Controller {
             }
             _ => return Next::Done(Verdict::Converged),
         };
-        let class_exists = match outcomes.next() {
+        let is_wanted = match outcomes.next() {
             Some(Err(failure)) if failure.class == FailureClass::NotFound => false,
             Some(Err(failure)) => return Next::Done(Verdict::retry("reading the class", &failure)),
+            Some(Ok(Success::Object(object))) => !Class::read(&object).excludes(name),
             Some(Ok(_)) => true,
             None => false,
         };
@@ -151,10 +169,15 @@ impl Controller {
         let known = known.filter(|known| !known.terminating);
         let same =
             known.is_some_and(|known| known.uid == namespace.uid) && namespace.class.as_deref() == label;
-        if !same || class_exists || namespace.terminating {
+        if !same || is_wanted || namespace.terminating {
             // The cache is behind; the watch will enqueue this key.
             self.store.namespaces.absorb(name.to_owned(), namespace);
             return Next::Done(lagging());
+        }
+        // More namespaces may have lost the class by now.
+        let class = self.store.bindings.get(&name.to_owned()).map(|binding| binding.class.clone());
+        if class.is_some_and(|class| self.hold_removal(name, &class, now).is_some()) {
+            return Next::Done(Verdict::Requeue(Duration::ZERO));
         }
         let target = ObjectRef::namespaced(&names::binding(), name, name);
         let delete = Action::Delete { target, uid, resource_version: Some(version.clone()) };
@@ -168,6 +191,7 @@ impl Controller {
             Some(Ok(Success::Done)) => {
                 self.store.bindings.removed(name.to_owned(), version.parse().unwrap_or(0));
                 self.store.drift_backoff.remove(name);
+                self.store.leaving.remove(name);
                 self.annotate(name, Verdict::Converged)
             }
             // Another client's finalizer delays the deletion. The end of the deletion enqueues the namespace.
@@ -246,6 +270,15 @@ impl Controller {
         self.complain(name, reason::CLASS_NOT_FOUND, note, now);
     }
 
+    fn report_excluded(&mut self, name: &str, class: &str, now: Now) {
+        let label = names::CLASS_LABEL;
+        let note = format!(
+            "label {label}: NamespaceClass {class} excludes this namespace; remove the label, or correct \
+             spec.excludedNamespaces of the class"
+        );
+        self.complain(name, reason::NAMESPACE_EXCLUDED, note, now);
+    }
+
     /// Reports once, in the log and as an Event, why the class of a namespace is not applied: nothing is written if nothing
     /// has changed. The Event is in the namespace itself, where its users may read it and look for it, rather than in
     /// `default`.
@@ -277,8 +310,10 @@ fn is_bound(binding: &Binding, namespace: &Namespace, class: &str) -> bool {
 fn doubt(name: &str, binding: &Binding, label: Option<&str>) -> Next<Stage> {
     let namespace = ObjectRef::cluster(&names::namespace(), name);
     let class = label.map(|class| ObjectRef::cluster(&names::class(), class));
-    let reads = [Some(namespace), class].into_iter().flatten();
-    let reads = reads.map(|target| Action::Get { target, metadata_only: true }).collect();
+    // The spec of the class says whether it excludes the namespace.
+    let class = class.map(|target| Action::Get { target, metadata_only: false });
+    let reads = [Some(Action::Get { target: namespace, metadata_only: true }), class];
+    let reads = reads.into_iter().flatten().collect();
     let (uid, version) = (binding.uid.clone(), binding.version.clone());
     let label = label.map(str::to_owned);
     Next::Await(reads, Stage::ConfirmingDeletion { uid, version, label })

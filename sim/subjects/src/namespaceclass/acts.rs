@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, label, metadata};
 use lockstep_engine::random::Random;
-use lockstep_namespaceclass::names::{self, CLASS_LABEL};
+use lockstep_namespaceclass::names::{self, CLASS_LABEL, CONFIRM_REMOVAL_ANNOTATION};
 use lockstep_sim::history::reference;
 use lockstep_sim::invariant::SECRET;
 use lockstep_sim::subject::{Client, Operation};
@@ -23,6 +23,9 @@ pub(super) const ACTS: &[Operation] = &[
     Operation::new("remove a class and define it again", "admin", 3, replace_class),
     Operation::new("pause a class, or resume it", "admin", 3, pause_class),
     Operation::new("limit how many namespaces of a class change at a time", "admin", 3, limit_class),
+    Operation::new("have drift repaired, or reported only", "admin", 3, choose_drift),
+    Operation::new("exclude namespaces from a class", "admin", 2, exclude_namespaces),
+    Operation::new("hold removals from a class, or let them happen", "admin", 3, guard_class),
     Operation::new("create a namespace", "tenant", 5, create_namespace),
     Operation::new("label a namespace", "tenant", 10, label_namespace),
     Operation::new("take the label off a namespace", "tenant", 4, unlabel_namespace),
@@ -103,7 +106,11 @@ fn entries(key: &str, value: &str, random: &mut Random) -> Value {
 }
 
 fn class(name: &str, random: &mut Random) -> Value {
-    let spec = json!({ "resources": resources(random), "rollout": rollout(random) });
+    let drift = if random.below(4) == 0 { json!("Report") } else { Value::Null };
+    let guard = if random.below(4) == 0 { guard() } else { Value::Null };
+    let spec = json!({
+        "resources": resources(random), "rollout": rollout(random), "drift": drift, "removalGuard": guard,
+    });
     json!({ "metadata": { "name": name }, "spec": spec })
 }
 
@@ -158,6 +165,47 @@ fn limit_class(client: &mut dyn Client, random: &mut Random) {
         let rollout = rollout(random);
         client.merge(&reference(&names::class(), &class), &json!({ "spec": { "rollout": rollout } }));
     }
+}
+
+fn choose_drift(client: &mut dyn Client, random: &mut Random) {
+    if let Some(class) = client.any(&names::class(), random) {
+        let drift = if class["spec"]["drift"] == "Report" { Value::Null } else { json!("Report") };
+        client.merge(&reference(&names::class(), &class), &json!({ "spec": { "drift": drift } }));
+    }
+}
+
+fn exclude_namespaces(client: &mut dyn Client, random: &mut Random) {
+    if let Some(class) = client.any(&names::class(), random) {
+        let excluded = match random.below(3) {
+            0 => json!(["gr*"]),
+            1 => json!(["blue"]),
+            _ => Value::Null,
+        };
+        let patch = json!({ "spec": { "excludedNamespaces": excluded } });
+        client.merge(&reference(&names::class(), &class), &patch);
+    }
+}
+
+/// Returns a guard that lets two of four namespaces lose a class.
+fn guard() -> Value {
+    json!({ "maxPercent": 50, "windowMinutes": 2 })
+}
+
+fn guard_class(client: &mut dyn Client, random: &mut Random) {
+    if let Some(class) = client.any(&names::class(), random) {
+        let target = reference(&names::class(), &class);
+        if random.below(3) == 0 {
+            confirm_removals(client, &target, annotation(&class, CONFIRM_REMOVAL_ANNOTATION).is_none());
+        } else {
+            let guard = if class["spec"]["removalGuard"].is_object() { Value::Null } else { guard() };
+            client.merge(&target, &json!({ "spec": { "removalGuard": guard } }));
+        }
+    }
+}
+
+pub(super) fn confirm_removals(client: &mut dyn Client, class: &ObjectRef, is_confirmed: bool) {
+    let confirmed = is_confirmed.then_some("true");
+    client.merge(class, &json!({ "metadata": { "annotations": { CONFIRM_REMOVAL_ANNOTATION: confirmed } } }));
 }
 
 fn create_namespace(client: &mut dyn Client, random: &mut Random) {

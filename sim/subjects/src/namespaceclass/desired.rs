@@ -13,14 +13,24 @@ use serde_json::Value;
 
 use super::acts::{ADDED, pool_kinds};
 
-/// Returns the class of a namespace: the one that its label names, if it exists.
+/// Returns the class of a namespace: the one that its label names, if it exists and does not exclude the namespace.
 pub(super) fn class_of(server: &ApiServer, namespace: &str) -> Option<Arc<Value>> {
     let namespace = server.object(&ObjectRef::cluster(&names::namespace(), namespace))?;
     if is_deleting(namespace) {
         return None;
     }
     let class = label(namespace, CLASS_LABEL)?;
-    server.object(&ObjectRef::cluster(&names::class(), class)).map(Arc::clone)
+    let class = server.object(&ObjectRef::cluster(&names::class(), class))?;
+    (!excludes(class, metadata(namespace, "name"))).then(|| Arc::clone(class))
+}
+
+/// Returns whether a class excludes a namespace. The patterns of the simulation have at most one asterisk, at the end.
+pub(super) fn excludes(class: &Value, namespace: &str) -> bool {
+    let mut patterns = class["spec"]["excludedNamespaces"].as_array().into_iter().flatten();
+    patterns.any(|pattern| match pattern.as_str().unwrap_or_default() {
+        pattern if pattern.ends_with('*') => namespace.starts_with(pattern.trim_end_matches('*')),
+        pattern => namespace == pattern,
+    })
 }
 
 /// Returns the resources that a class requires in a namespace, with their manifests.
@@ -81,7 +91,7 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
             }
             None => {}
         }
-        // Only a label with the name of a missing class is a problem.
+        // Only a label with the name of a missing class, or of one that excludes the namespace, is a problem.
         let is_problem = label(&namespace, CLASS_LABEL).is_some() && class_of(server, name).is_none();
         let said = annotation(&namespace, names::PROBLEM_ANNOTATION);
         if said.is_some() != is_problem && !is_deleting(&namespace) {
@@ -120,7 +130,12 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
     let uid = metadata(&binding, "uid");
     let mut free = true;
     for (target, manifest) in wanted(class, namespace) {
-        match server.object(&target) {
+        let object = server.object(&target).map(|it| &**it);
+        if reports_drift(class) && has_drifted(object, class, uid, &manifest) {
+            free = false;
+            continue;
+        }
+        match object {
             None => differences.push(format!("{target} of class {class_name} is missing")),
             Some(object) if is_foreign(object, uid) => free = false,
             Some(object) if controller_uid(object) != Some(uid) && !is_adopted(object, uid) => {
@@ -151,6 +166,20 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
 /// Returns whether a namespace is not brought to its class for now: the class is paused, or its rollout is halted.
 pub(super) fn stays_as_it_is(server: &ApiServer, binding: &Value, class: &Value) -> bool {
     is_paused(class) || (is_outdated(binding, class) && is_halted(server, class))
+}
+
+/// Returns whether a class has drift reported only.
+pub(super) fn reports_drift(class: &Value) -> bool {
+    class["spec"]["drift"] == "Report"
+}
+
+/// Returns whether an object is not as a class applied it. An object of another controller is a conflict.
+fn has_drifted(object: Option<&Value>, class: &Value, uid: &str, manifest: &Value) -> bool {
+    let Some(object) = object else { return true };
+    !is_foreign(object, uid)
+        && ((controller_uid(object) != Some(uid) && !is_adopted(object, uid))
+            || label(object, CLASS_LABEL) != Some(metadata(class, "name"))
+            || !is_as_wanted(object, manifest))
 }
 
 /// Returns whether a class is paused.

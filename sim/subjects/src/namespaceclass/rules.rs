@@ -16,6 +16,7 @@ use self::change::change_of_process;
 use super::desired::{class_of, is_as_wanted, wanted};
 
 mod change;
+mod removals;
 mod rollout;
 
 pub(super) const INVARIANTS: &[Invariant] = &[
@@ -68,6 +69,21 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "a_rollout_keeps_its_limit",
         sentence: "No ready namespace is brought to a new generation of its class while the process knows as many others to be unready as the class permits.",
         holds: rollout::a_rollout_keeps_its_limit,
+    },
+    Invariant {
+        name: "drift_is_only_reported",
+        sentence: "Nothing is applied in a ready namespace that has the generation of its class, if the process knows that the class has drift reported only.",
+        holds: rollout::drift_is_only_reported,
+    },
+    Invariant {
+        name: "an_excluded_namespace_gets_no_class",
+        sentence: "No binding is written for a namespace if the process knows that the class excludes it.",
+        holds: rollout::an_excluded_namespace_gets_no_class,
+    },
+    Invariant {
+        name: "a_guard_holds_removals",
+        sentence: "No binding is removed while the process knows that more namespaces have lost the class than it permits, unless the class confirms that.",
+        holds: removals::a_guard_holds_removals,
     },
 ];
 

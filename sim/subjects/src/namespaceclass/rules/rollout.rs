@@ -1,4 +1,4 @@
-//! What `spec.paused` and `spec.rollout` of a class promise.
+//! What `spec.paused`, `spec.rollout`, `spec.drift` and `spec.excludedNamespaces` of a class promise.
 
 use std::time::Duration;
 
@@ -13,7 +13,9 @@ use serde_json::Value;
 
 use super::change::change_of_process;
 use crate::namespaceclass::acts::pool_kinds;
-use crate::namespaceclass::desired::{is_as_wanted, is_available, is_outdated, is_paused, wanted};
+use crate::namespaceclass::desired::{
+    excludes, is_as_wanted, is_available, is_outdated, is_paused, reports_drift, wanted,
+};
 
 /// How long the write of a status may be on its way, as far as it is not delayed by a fault.
 const DECISION: Duration = Duration::from_secs(5);
@@ -22,8 +24,12 @@ fn binding_ref(namespace: &str) -> ObjectRef {
     ObjectRef::namespaced(&names::binding(), namespace, namespace)
 }
 
-/// Returns the class of a binding, if the process has been told of its present generation.
-fn known_class<'a>(moment: &'a Moment<'_>, state: &ProcessState, binding: &Value) -> Option<&'a Value> {
+/// Returns the class that a binding requests, if the process has been told of the present generation of the class.
+pub(super) fn known_class<'a>(
+    moment: &'a Moment<'_>,
+    state: &ProcessState,
+    binding: &Value,
+) -> Option<&'a Value> {
     let class = ObjectRef::cluster(&names::class(), binding["spec"]["className"].as_str()?);
     let current = moment.server.object(&class)?;
     let known = state.observed.get(&class)?;
@@ -34,9 +40,17 @@ fn known_class<'a>(moment: &'a Moment<'_>, state: &ProcessState, binding: &Value
 
 /// Returns the binding of a namespace, if the process has been told of its present state.
 fn known_binding<'a>(moment: &'a Moment<'_>, state: &ProcessState, namespace: &str) -> Option<&'a Value> {
-    let binding = binding_ref(namespace);
-    let current = moment.server.object(&binding)?;
-    let known = state.observed.get(&binding)?;
+    known_state(moment, state, &binding_ref(namespace))
+}
+
+/// Returns an object, if the process has been told of its present state.
+pub(super) fn known_state<'a>(
+    moment: &'a Moment<'_>,
+    state: &ProcessState,
+    object: &ObjectRef,
+) -> Option<&'a Value> {
+    let current = moment.server.object(object)?;
+    let known = state.observed.get(object)?;
     (known["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]).then_some(&**current)
 }
 
@@ -65,6 +79,39 @@ pub(super) fn a_paused_class_changes_nothing(moment: &Moment<'_>) -> Result<(), 
             });
         if known_class(moment, state, binding).is_some_and(is_paused) && !is_returned {
             return Err(format!("{verb} of {target}, though its class is paused"));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn drift_is_only_reported(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
+    let Some(state) = moment.history.process(*process) else { return Ok(()) };
+    for (verb, target, namespace) in writes(step).filter(|(verb, ..)| *verb != "delete") {
+        let Some(binding) = known_binding(moment, state, namespace) else { continue };
+        let class = known_class(moment, state, binding).filter(|class| reports_drift(class));
+        let Some(class) = class else { continue };
+        let status = &binding["status"];
+        let mut listed = status["appliedResources"].as_array().into_iter().flatten();
+        let is_listed = listed.any(|it| it["kind"] == *target.kind.kind && it["name"] == *target.name);
+        let is_applied = status["observedClassUid"] == class["metadata"]["uid"]
+            && status["observedClassGeneration"] == class["metadata"]["generation"];
+        if is_listed && is_applied && is_available(binding) {
+            return Err(format!("{verb} of {target}, though its class has drift reported only"));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn an_excluded_namespace_gets_no_class(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
+    let Some(state) = moment.history.process(*process) else { return Ok(()) };
+    for request in &step.requests {
+        let Action::Apply { target, manifest } = &request.action else { continue };
+        let namespace = target.namespace.as_deref().filter(|_| target.kind == names::binding());
+        let Some(namespace) = namespace else { continue };
+        if known_class(moment, state, manifest).is_some_and(|class| excludes(class, namespace)) {
+            return Err(format!("{target} is written, though its class excludes the namespace"));
         }
     }
     Ok(())
@@ -112,7 +159,9 @@ pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), Strin
     }
     let Some(state) = moment.history.process(process) else { return Ok(()) };
     let Some(class) = known_class(moment, state, new) else { return Ok(()) };
-    if !is_outdated(old, class) || is_paused(class) {
+    // A namespace that changes to this class joins it: that is not limited.
+    let joins = old["spec"]["className"] != new["spec"]["className"];
+    if joins || !is_outdated(old, class) || is_paused(class) {
         return Ok(());
     }
     // A pass may have begun with any limit of the last minute.

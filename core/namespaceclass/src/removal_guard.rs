@@ -1,0 +1,78 @@
+//! Holds removals that are probably a mistake, if the class asks for that: the label removed everywhere, or the class emptied.
+//!
+//! A namespace without the label keeps its binding for the window of the guard. If by then more namespaces have lost the class than it
+//! permits, all of them keep it. Which namespaces these are shows in their labels and bindings, so a new leader holds the same; it
+//! only begins the window again.
+//!
+//! Source: not in the specification, which removes at once (decision 97).
+
+use lockstep_engine::driver::Verdict;
+use lockstep_engine::time::Now;
+
+use super::controller::{Controller, Key};
+use super::model::{Binding, BindingIndex, Class, Resolved};
+use super::names::CONFIRM_REMOVAL_ANNOTATION;
+use super::store::Store;
+
+/// A removal that does not happen now.
+pub(super) struct Held {
+    /// When to decide again.
+    pub(super) verdict: Verdict,
+    /// What to report, once it is decided.
+    pub(super) note: Option<String>,
+}
+
+impl Store {
+    /// Returns whether a class is about to be removed from a namespace that has a binding to it and stays.
+    fn is_leaving(&self, namespace: &str, class: &str) -> bool {
+        let excludes = || self.classes.get(&class.to_owned()).is_some_and(|class| class.excludes(namespace));
+        self.namespaces
+            .get(&namespace.to_owned())
+            .is_some_and(|known| !known.terminating && (known.class.as_deref() != Some(class) || excludes()))
+    }
+
+    /// Returns whether more namespaces have lost a class than this percentage.
+    fn is_mass_removal(&self, class: &str, percent: usize) -> bool {
+        let index = BindingIndex::Class(class.to_owned());
+        let leaving =
+            self.bindings.keys_by(&index).filter(|namespace| self.is_leaving(namespace, class)).count();
+        leaving > (self.bindings.count_by(&index) * percent / 100).max(1)
+    }
+
+    /// Returns whether a class has lost all its resources, and holds their removal from a namespace.
+    pub(super) fn holds_pruning(&self, binding: &Binding, resolved: &Resolved) -> bool {
+        let class = self.classes.get(&binding.class);
+        resolved.content.named.is_empty()
+            && class.is_some_and(|class| class.removal_guard().is_some())
+            && binding.status.remembered().next().is_some()
+    }
+}
+
+impl Controller {
+    /// Returns whether the removal of a class from a namespace is held.
+    pub(super) fn hold_removal(&mut self, namespace: &str, class: &str, now: Now) -> Option<Held> {
+        let guard = self.store.classes.get(&class.to_owned()).and_then(Class::removal_guard);
+        let Some((percent, window)) = guard else {
+            self.store.leaving.remove(namespace);
+            return None;
+        };
+        let since = *self.store.leaving.entry(namespace.to_owned()).or_insert(now.monotonic);
+        let rest = window.saturating_sub(now.monotonic.since(since));
+        if !rest.is_zero() {
+            return Some(Held { verdict: Verdict::Requeue(rest), note: None });
+        }
+        let note = format!(
+            "NamespaceClass {class} stays applied here, because more than {percent} % of its namespaces have lost it; restore \
+             the label, or annotate the class with {CONFIRM_REMOVAL_ANNOTATION}=true"
+        );
+        let is_held = self.store.is_mass_removal(class, percent);
+        is_held.then_some(Held { verdict: Verdict::Requeue(window), note: Some(note) })
+    }
+
+    /// Enqueues everything that a class holds, after its confirmation has changed.
+    pub(super) fn confirmation_changed(&mut self, class: &str) {
+        let bound = self.store.bindings.keys_by(&BindingIndex::Class(class.to_owned()));
+        let keys = bound.flat_map(|it| [Key::Namespace(it.clone()), Key::Binding(it.clone())]);
+        self.outbox.woken.extend(keys);
+    }
+}

@@ -1,0 +1,203 @@
+//! Drift that is only reported, namespaces that a class excludes, and removals that it holds.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::bench::{Bench, CLASS_LABEL, program, settings};
+
+const CLASS: &str = "/apis/namespaceclass.akuity.io/v1alpha1/namespaceclasses/web";
+const WHILE: Duration = Duration::from_mins(20);
+
+/// Returns a class with these further fields in its spec, and the resources `a` and `b`, which is applied in two namespaces.
+fn bench(spec: &Value) -> Bench {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "1"), settings("b", "1")]);
+    bench.merge(CLASS, &json!({ "spec": spec }));
+    for namespace in ["n1", "n2"] {
+        bench.namespace(namespace, Some("web"));
+    }
+    bench.cluster.advance(WHILE);
+    bench
+}
+
+fn edit(bench: &mut Bench, value: &str) {
+    bench.merge("/api/v1/namespaces/n1/configmaps/a", &json!({ "data": { "value": value } }));
+    bench.cluster.advance(WHILE);
+}
+
+fn value(bench: &mut Bench, name: &str) -> Value {
+    bench.config_map("n1", name).map_or(Value::Null, |it| it["data"]["value"].clone())
+}
+
+#[test]
+fn drift_that_is_only_reported_stays_and_the_message_names_the_fields() {
+    let mut bench = bench(&json!({ "drift": "Report" }));
+    bench.cluster.journal.clear();
+    edit(&mut bench, "theirs");
+    bench.delete("/api/v1/namespaces/n1/configmaps/b");
+    bench.cluster.advance(WHILE);
+    assert_eq!(value(&mut bench, "a"), "theirs");
+    assert!(bench.config_map("n1", "b").is_none());
+    let remedy = "undo the change, or set spec.drift of the class to Repair (metadata.managedFields names the writers)";
+    let expected = format!(
+        "False Drifted: spec.resources[0]: ConfigMap a: it differs in data.value; {remedy}; \
+         spec.resources[1]: ConfigMap b: it is missing; {remedy}"
+    );
+    assert_eq!(bench.ready("n1"), expected);
+    assert!(bench.ready("n2").starts_with("True ResourcesApplied: "));
+    let applies = bench.carried().filter(|it| it.action.name() == "apply").count();
+    assert_eq!(applies, 0);
+    let events = bench.get("/apis/events.k8s.io/v1/namespaces/n1/events").expect("can be listed");
+    let mut events = events["items"].as_array().into_iter().flatten();
+    let event = events.find(|event| event["reason"] == "Drifted").expect("an Event");
+    let note = event["note"].as_str().unwrap_or_default();
+    assert!(event["type"] == "Warning" && note.contains("it differs in data.value"), "{note}");
+}
+
+#[test]
+fn a_lost_label_and_an_object_of_another_client_are_drift() {
+    let mut bench = bench(&json!({ "drift": "Report" }));
+    let unlabelled = json!({ "metadata": { "labels": { CLASS_LABEL: null } } });
+    bench.merge("/api/v1/namespaces/n1/configmaps/a", &unlabelled);
+    bench.delete("/api/v1/namespaces/n1/configmaps/b");
+    bench.post("/api/v1/namespaces/n1/configmaps", &settings("b", "theirs"));
+    bench.cluster.advance(WHILE);
+    assert_eq!(value(&mut bench, "b"), "theirs");
+    let ready = bench.ready("n1");
+    for resource in ["ConfigMap a", "ConfigMap b"] {
+        assert!(ready.contains(&format!("{resource}: it lost its label or its owner")), "{ready}");
+    }
+}
+
+#[test]
+fn the_next_change_of_the_class_sets_what_has_drifted() {
+    let mut bench = bench(&json!({ "drift": "Report" }));
+    edit(&mut bench, "theirs");
+    bench.update("web", &[settings("a", "1"), settings("b", "2")]);
+    bench.cluster.advance(WHILE);
+    assert_eq!((value(&mut bench, "a"), value(&mut bench, "b")), (json!("1"), json!("2")));
+    assert!(bench.ready("n1").starts_with("True ResourcesApplied: "));
+    edit(&mut bench, "theirs");
+    bench.merge(CLASS, &json!({ "spec": { "drift": "Repair" } }));
+    bench.cluster.advance(WHILE);
+    assert_eq!(value(&mut bench, "a"), "1");
+    edit(&mut bench, "theirs");
+    assert_eq!(value(&mut bench, "a"), "1", "from now on it is repaired at once");
+}
+
+#[test]
+fn reported_drift_is_no_different_for_a_new_leader() {
+    let mut bench = bench(&json!({ "drift": "Report" }));
+    edit(&mut bench, "theirs");
+    let before = bench.ready("n1");
+    bench.cluster.crash(0, None);
+    bench.cluster.start(program, true);
+    bench.cluster.advance(WHILE);
+    assert_eq!(value(&mut bench, "a"), "theirs");
+    assert_eq!(bench.ready("n1"), before);
+}
+
+#[test]
+fn an_excluded_namespace_gets_no_class_and_says_why() {
+    let mut bench = bench(&json!({ "excludedNamespaces": ["kube-*", "n2"] }));
+    assert!(bench.binding("n1").is_some());
+    assert!(bench.binding("n2").is_none());
+    bench.namespace("kube-proxies", Some("web"));
+    bench.cluster.advance(WHILE);
+    assert!(bench.binding("kube-proxies").is_none());
+    let namespace = bench.get("/api/v1/namespaces/kube-proxies").expect("exists");
+    let problem = namespace["metadata"]["annotations"]["namespaceclass.akuity.io/problem"].as_str();
+    let expected = "label namespaceclass.akuity.io/name: NamespaceClass web excludes this namespace; remove the label, or \
+                    correct spec.excludedNamespaces of the class";
+    assert_eq!(problem, Some(expected));
+}
+
+#[test]
+fn a_namespace_that_is_excluded_later_loses_its_resources_until_it_is_no_longer_excluded() {
+    let mut bench = bench(&json!({}));
+    bench.merge(CLASS, &json!({ "spec": { "excludedNamespaces": ["n1"] } }));
+    bench.cluster.advance(WHILE);
+    assert!(bench.binding("n1").is_none() && bench.config_map("n1", "a").is_none());
+    assert!(bench.config_map("n2", "a").is_some());
+    bench.merge(CLASS, &json!({ "spec": { "excludedNamespaces": null } }));
+    bench.cluster.advance(WHILE);
+    assert_eq!(value(&mut bench, "a"), "1");
+}
+
+const GUARD: &str = "namespaceclass.akuity.io/confirm-removal";
+
+/// Returns a class that may lose a quarter of its namespaces within five minutes, applied in eight of them.
+fn with_guard() -> Bench {
+    let mut bench = bench(&json!({ "removalGuard": { "maxPercent": 25, "windowMinutes": 5 } }));
+    for number in 3..=8 {
+        bench.namespace(&format!("n{number}"), Some("web"));
+    }
+    bench.cluster.advance(WHILE);
+    bench
+}
+
+/// Returns the namespaces that have the resource `a` of the class.
+fn holding(bench: &mut Bench) -> usize {
+    (1..=8).filter(|number| bench.config_map(&format!("n{number}"), "a").is_some()).count()
+}
+
+#[test]
+fn a_label_that_is_removed_everywhere_removes_nothing_until_that_is_confirmed() {
+    let mut bench = with_guard();
+    for number in 1..=8 {
+        bench.label(&format!("n{number}"), None);
+    }
+    bench.cluster.advance(WHILE);
+    assert_eq!(holding(&mut bench), 8);
+    let namespace = bench.get("/api/v1/namespaces/n1").expect("exists");
+    let problem = namespace["metadata"]["annotations"]["namespaceclass.akuity.io/problem"].as_str();
+    let expected = "NamespaceClass web stays applied here, because more than 25 % of its namespaces have lost it; restore the \
+                    label, or annotate the class with namespaceclass.akuity.io/confirm-removal=true";
+    assert_eq!(problem, Some(expected));
+    bench.cluster.crash(0, None);
+    bench.cluster.start(program, true);
+    bench.cluster.advance(WHILE);
+    assert_eq!(holding(&mut bench), 8, "a new leader holds them as well");
+    bench.merge(CLASS, &json!({ "metadata": { "annotations": { GUARD: "true" } } }));
+    bench.cluster.advance(Duration::from_secs(5));
+    assert_eq!(holding(&mut bench), 0);
+    let namespace = bench.get("/api/v1/namespaces/n1").expect("exists");
+    assert!(namespace["metadata"]["annotations"]["namespaceclass.akuity.io/problem"].is_null());
+}
+
+#[test]
+fn few_namespaces_lose_a_guarded_class_after_its_window() {
+    let mut bench = with_guard();
+    for number in 1..=2 {
+        bench.label(&format!("n{number}"), None);
+    }
+    bench.cluster.advance(Duration::from_mins(4));
+    assert_eq!(holding(&mut bench), 8);
+    bench.cluster.advance(Duration::from_mins(2));
+    assert_eq!(holding(&mut bench), 6);
+    // Those that follow within one window are counted together.
+    for number in 3..=5 {
+        bench.label(&format!("n{number}"), None);
+        bench.cluster.advance(Duration::from_mins(1));
+    }
+    bench.cluster.advance(WHILE);
+    assert_eq!(holding(&mut bench), 6);
+    bench.label("n3", Some("web"));
+    bench.label("n4", Some("web"));
+    bench.cluster.advance(WHILE);
+    assert_eq!(holding(&mut bench), 5, "one always may");
+}
+
+#[test]
+fn a_guarded_class_that_is_emptied_removes_nothing_until_that_is_confirmed() {
+    let mut bench = with_guard();
+    bench.update("web", &[]);
+    bench.cluster.advance(WHILE);
+    assert_eq!(holding(&mut bench), 8);
+    assert!(bench.ready("n1").starts_with("False RemovalHeld: class web has no resources any more; "));
+    bench.merge(CLASS, &json!({ "metadata": { "annotations": { GUARD: "true" } } }));
+    bench.cluster.advance(Duration::from_secs(5));
+    assert_eq!(holding(&mut bench), 0);
+    assert!(bench.ready("n1").starts_with("True ResourcesApplied: "));
+}
