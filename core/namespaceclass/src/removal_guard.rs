@@ -66,7 +66,7 @@ impl Controller {
              the label, or annotate the class with {CONFIRM_REMOVAL_ANNOTATION}=true"
         );
         let is_held = self.store.is_mass_removal(class, percent);
-        is_held.then(|| Held { verdict: Verdict::Requeue(window), note: Some(note) })
+        is_held.then_some(Held { verdict: Verdict::Requeue(window), note: Some(note) })
     }
 
     /// Enqueues everything that a class holds, after its confirmation has changed.

@@ -27,6 +27,8 @@ mod served;
 mod sim;
 #[path = "cli/simulated.rs"]
 mod simulated;
+#[path = "cli/situations.rs"]
+mod situations;
 
 fn lockstep(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep"));

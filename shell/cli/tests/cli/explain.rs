@@ -9,10 +9,10 @@ use super::served::{PATIENCE, Program, Served};
 use super::simulated::{NAMESPACE, RELEASE, Simulated};
 use super::{fails, folder, misused, run, succeeds};
 
-const CLASS: &str = "/apis/namespaceclass.akuity.io/v1alpha1/namespaceclasses/web";
+pub(super) const CLASS: &str = "/apis/namespaceclass.akuity.io/v1alpha1/namespaceclasses/web";
 
 /// Returns what is explained of a condition, and the line about the next reconcile.
-fn explain(simulated: &Simulated, kind: &str, name: &str, condition: &str) -> (String, String) {
+pub(super) fn explain(simulated: &Simulated, kind: &str, name: &str, condition: &str) -> (String, String) {
     let folder = folder();
     simulated.record(&folder.path().join("run.jsonl"));
     let text = succeeds(&run(folder.path(), &["explain", kind, name, "--recording", "run.jsonl"]));
@@ -23,7 +23,7 @@ fn explain(simulated: &Simulated, kind: &str, name: &str, condition: &str) -> (S
 }
 
 /// Checks that a line of the explanation has this label and all of these texts.
-fn has(explained: &str, label: &str, texts: &[&str]) {
+pub(super) fn has(explained: &str, label: &str, texts: &[&str]) {
     let mut lines = explained.lines().filter(|line| line.trim_start().starts_with(label));
     assert!(
         lines.any(|line| texts.iter().all(|text| line.contains(text))),
@@ -31,7 +31,7 @@ fn has(explained: &str, label: &str, texts: &[&str]) {
     );
 }
 
-fn config_map(name: &str) -> Value {
+pub(super) fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "b"}})
 }
 

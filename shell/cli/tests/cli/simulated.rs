@@ -12,6 +12,7 @@ use lockstep_engine::machine::Machine;
 use lockstep_engine::operator::Config;
 use lockstep_engine::recording::{FORMAT, Header, Line, RecordedStep};
 use lockstep_external as external;
+use lockstep_external::dpu_clusters::Access;
 use lockstep_external::hypershift;
 use lockstep_external::registry::{Image, Registry};
 use lockstep_external::{Pace, System};
@@ -55,8 +56,10 @@ impl Simulated {
         for crd in lockstep_crds::of(controller) {
             simulated.crd(&serde_json::to_value(crd).unwrap());
         }
-        if controller == "bridge" {
-            simulated.systems();
+        match controller {
+            "bridge" => simulated.systems(),
+            "dpuservice" => simulated.dpu_systems(),
+            _ => {}
         }
         let machine = move || controllers::machine(controller, &config).unwrap() as Box<dyn Machine>;
         simulated.process = simulated.cluster.start(machine, true);
@@ -111,6 +114,49 @@ impl Simulated {
         let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE1vbnRhZ25lIGVzdCBoYXV0ZSBldCBsb2ludGFpbmUu a";
         self.secret("ssh", "ssh-publickey", key);
         self.pull_secret();
+    }
+
+    /// Adds the systems around the DPUService controller.
+    fn dpu_systems(&mut self) {
+        for crd in external::definitions(&external::DPUSERVICE) {
+            self.crd(&crd);
+        }
+        self.pass(Duration::from_secs(5));
+        for namespace in ["dpf", "services", "dpf-argo-cd-system"] {
+            self.post("/api/v1/namespaces", &json!({"metadata": {"name": namespace}}));
+        }
+        for system in external::DPUSERVICE {
+            self.cluster.start_foreign(System::controller(system, Pace::BRISK, 1));
+        }
+    }
+
+    /// Adds a DPUCluster in the namespace dpf, with its kubeconfig.
+    pub(crate) fn dpu_cluster(&mut self, name: &str) {
+        let access = Access::by_token(&format!("https://{name}.example.com:6443"), "hush");
+        let kubeconfig = format!("{name}-kubeconfig");
+        let secret = json!({"metadata": {"name": kubeconfig}, "data": access.secret_data()});
+        self.post("/api/v1/namespaces/dpf/secrets", &secret);
+        let cluster = json!({
+            "apiVersion": "provisioning.dpu.nvidia.com/v1alpha1",
+            "kind": "DPUCluster",
+            "metadata": {"name": name},
+            "spec": {"type": "static", "kubeconfig": kubeconfig},
+        });
+        self.post("/apis/provisioning.dpu.nvidia.com/v1alpha1/namespaces/dpf/dpuclusters", &cluster);
+        self.pass(Duration::from_secs(2));
+    }
+
+    /// Creates the service hbn in the namespace services, which may change one cluster at a time.
+    pub(crate) fn service(&mut self) {
+        let source = json!({"repoURL": "https://charts.example.com", "version": "1.0.0", "chart": "hbn"});
+        let service = json!({
+            "apiVersion": "svc.dpu.nvidia.com/v1alpha1",
+            "kind": "DPUService",
+            "metadata": {"name": "hbn"},
+            "spec": {"source": source, "rollout": {"maxUnavailable": 1}},
+        });
+        self.post("/apis/svc.dpu.nvidia.com/v1alpha1/namespaces/services/dpuservices", &service);
+        self.pass(Duration::from_mins(2));
     }
 
     pub(crate) fn storage_class(&mut self) {

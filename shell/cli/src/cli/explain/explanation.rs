@@ -192,12 +192,16 @@ fn next(history: &History, ended: usize, result: &ReconcileResult) -> String {
     }
 }
 
+/// The kind that messages name by its name alone: a DPUService lists the clusters by their names.
+const NAMED_ALONE: &str = "DPUCluster";
+
 /// Returns whether a message names an object: by its namespace and name, or by its kind directly before its name.
 fn is_named(message: &str, object: &ObjectRef) -> bool {
     let (kind, name) = (&object.kind.kind, &object.name);
     let full = object.namespace.as_ref().map(|namespace| format!("{namespace}/{name}"));
     let with_kind = [format!("{kind} {name}"), format!("{kind} \"{name}\"")];
-    full.iter().chain(&with_kind).any(|phrase| has_word(message, phrase))
+    let alone = (kind == NAMED_ALONE).then_some(name);
+    full.iter().chain(&with_kind).chain(alone).any(|phrase| has_word(message, phrase))
 }
 
 /// Returns whether a text has a word that is not a part of a longer name.
@@ -232,5 +236,9 @@ mod tests {
         {
             assert!(!is_named(message, &secret), "{message}");
         }
+        let kind = Kind::known("provisioning.dpu.nvidia.com", "v1alpha1", "DPUCluster", "dpuclusters", true);
+        let cluster = ObjectRef::namespaced(&kind, "dpf", "east");
+        assert!(is_named("1 of 2 DPUClusters are not ready: east (NotReady)", &cluster));
+        assert!(!is_named("1 of 2 DPUClusters are not ready: east-01 (NotReady)", &cluster));
     }
 }
