@@ -20,6 +20,7 @@ use lockstep_engine::object::Name;
 use crate::desired::application::manifest;
 use crate::destination::{is_prepared, server};
 use crate::model::application::App;
+use crate::model::cluster::Cluster;
 use crate::model::service::Service;
 use crate::names::{condition, reason};
 use crate::store::Store;
@@ -50,8 +51,8 @@ impl<'a> Member<'a> {
     fn read(store: &'a Store, key: &Name, spec: &DPUServiceSpec, app: &'a App) -> Option<Self> {
         let cluster = &app.cluster;
         let server = server(store, cluster, Some(app))?;
-        let is_up = is_prepared(store, cluster, server)
-            && store.clusters.get(cluster).is_some_and(|cluster| cluster.is_ready());
+        let is_up =
+            is_prepared(store, cluster, server) && store.clusters.get(cluster).is_some_and(Cluster::is_ready);
         let is_moved = app.server() != Some(server);
         Some(Self {
             cluster,

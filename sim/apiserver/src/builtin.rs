@@ -72,7 +72,8 @@ pub fn read_metadata(metadata: &Value) -> Result<Value, String> {
 
 /// Completes an object without content as its Go type does, without defaults.
 pub(crate) fn complete_empty(resource: &Resource, object: &mut Value) {
-    normalise(resource, object, Source::Document);
+    // Metadata alone can always be decoded.
+    let _ = normalise(resource, object, Source::Document);
     strategy::complete(resource, object);
     if ["Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"].contains(&resource.kind) {
         // The server's internal form has a number here, not a pointer.

@@ -112,6 +112,7 @@ fn named(condition: &Json) -> Value {
 }
 
 /// Returns a condition by its type. As in the released Sentinel, a condition that the resource does not have has empty fields.
+#[expect(clippy::needless_pass_by_value, reason = "the library passes arguments by value")]
 fn condition(call: &FunctionContext<'_, '_>, name: Arc<String>) -> ResolveResult {
     let conditions = call.ptx.get_variable(CONDITIONS);
     let known = conditions.as_ref().and_then(|conditions| conditions.as_indexer());
