@@ -1,4 +1,4 @@
-//! The planted bugs of the four controllers.
+//! The planted bugs of the four controllers, alone and together.
 
 use lockstep_sim::bugs::Bug;
 
@@ -10,6 +10,7 @@ mod dpuservice;
 mod events;
 mod requests;
 mod sentinel;
+mod together;
 
 /// Returns all bugs.
 pub fn all() -> Vec<&'static Bug> {
@@ -21,6 +22,7 @@ pub fn all() -> Vec<&'static Bug> {
         events::BUGS,
         requests::BUGS,
         sentinel::BUGS,
+        together::BUGS,
     ]
     .into_iter()
     .flatten()
