@@ -67,7 +67,7 @@ impl Searched {
     }
 
     /// Checks that every fault is injected during each action. Combinations that no random plan had are targeted.
-    #[allow(dead_code, reason = "too many runs for a search whose runs take long")]
+    #[allow(dead_code, reason = "too many runs where each takes seconds")]
     pub(super) fn strikes_everywhere(&self) {
         let struck = &self.summary().struck;
         // A read that falsely returns "not found" is not one of the faults: no API server does that.
