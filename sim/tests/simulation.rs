@@ -52,7 +52,7 @@ fn leadership_that_moves_twice_before_it_is_acquired_ends_with_one_leader() {
     let simulation = Simulation::new(&NamespaceClass);
     let handover = |from_ms, gap_ms| {
         let what = What::Handover { gap_ms };
-        Fault { what, from_ms, until_ms: from_ms, aim: None, per_mille: 1000, times: 1 }
+        Fault { what, from_ms, until_ms: from_ms, aim: None, controller: None, per_mille: 1000, times: 1 }
     };
     let faults = vec![handover(1000, 80), handover(1060, 1)];
     let plan = Plan { controller: "namespaceclass".to_owned(), seed: 1, stormy_ms: 2000, faults };

@@ -20,6 +20,7 @@ fn stormy(seeds: u64) -> Timeline {
         faults: &[],
         acts: NamespaceClass.acts(),
         aims: NamespaceClass.actions(),
+        members: Vec::new(),
     };
     let mut plan = range.plan(1);
     plan.faults = (1..=seeds).flat_map(|seed| range.plan(seed).faults).collect();

@@ -65,6 +65,10 @@ impl Registry {
 }
 
 impl ExternalSystems for Registry {
+    fn serves(&self, action: &Action) -> bool {
+        matches!(action, Action::ResolveImage { .. })
+    }
+
     fn carry_out(&mut self, _: usize, action: &Action, _: Timestamp) -> Outcome {
         let Action::ResolveImage { image, credentials } = action else {
             return Err(Failure::new(Class::Invalid, "a registry only knows images"));

@@ -15,7 +15,7 @@ mod stream;
 mod watches;
 
 pub use self::engine::Restless;
-pub use self::external_systems::ExternalSystems;
+pub use self::external_systems::{Combined, ExternalSystems};
 pub use self::faults::{FaultModel, FaultVerdict, Interference, NoFaults, Transit};
 pub use self::journal::{Author, Carried, Change, Entry, What};
 pub use self::process::Program;

@@ -21,6 +21,8 @@ pub struct Range<'a> {
     pub acts: &'a [Operation],
     /// The names of the actions that the controller requests.
     pub aims: &'a [&'static str],
+    /// If several controllers run, their names and the actions that each requests.
+    pub members: Vec<(&'static str, &'static [&'static str])>,
 }
 
 impl Range<'_> {
@@ -39,7 +41,12 @@ impl Range<'_> {
         let count = if names.is_empty() { 0 } else { draw.below(25) };
         for _ in 0..count {
             let name = draw.pick(&names);
-            faults.push(draw.fault(name));
+            let mut controller = None;
+            if !self.members.is_empty() {
+                let (member, aims) = draw.pick(&self.members);
+                (controller, draw.aims) = (Some(member.to_owned()), aims);
+            }
+            faults.push(Fault { controller, ..draw.fault(name) });
         }
         faults.sort_by_key(|fault| fault.from_ms);
         Plan { controller: self.controller.to_owned(), seed, stormy_ms, faults }
@@ -52,7 +59,10 @@ impl Range<'_> {
         let mut draw = Draw { random, moments: vec![0], stormy_ms: plan.stormy_ms, aims: &[] };
         let what = draw.what(fault);
         let (aim, until_ms) = (Some(action.to_owned()), plan.stormy_ms);
-        plan.faults.insert(0, Fault { what, from_ms: 0, until_ms, aim, per_mille: 1000, times: 1 });
+        plan.faults.insert(
+            0,
+            Fault { what, from_ms: 0, until_ms, aim, controller: None, per_mille: 1000, times: 1 },
+        );
         plan
     }
 }
@@ -109,7 +119,7 @@ impl Draw<'_> {
         let aim = self.aim();
         // If the targeted action never occurs, the operation would never run. So it waits only for a limited time.
         let until_ms = from_ms + if aim.is_some() { 60_000 } else { 0 };
-        Some(Fault { what, from_ms, until_ms, aim, per_mille: 1000, times: 1 })
+        Some(Fault { what, from_ms, until_ms, aim, controller: None, per_mille: 1000, times: 1 })
     }
 
     fn fault(&mut self, name: &str) -> Fault {
@@ -124,6 +134,7 @@ impl Draw<'_> {
             from_ms,
             until_ms: (from_ms + length).min(self.stormy_ms),
             aim: self.aim(),
+            controller: None,
             per_mille: if often {
                 [1000, 500, 100][usize::try_from(self.below(3)).unwrap_or(0)]
             } else {

@@ -108,6 +108,8 @@ pub struct History {
     /// All states of all objects.
     versions: BTreeMap<ObjectRef, Vec<Version>>,
     processes: BTreeMap<usize, ProcessState>,
+    /// The controller of each process, including crashed ones.
+    controllers: BTreeMap<usize, &'static str>,
     /// The writes of processes in the last minute, by object.
     pub(super) writes: BTreeMap<ObjectRef, VecDeque<Duration>>,
     /// The operations and injected faults of the last minute.
@@ -139,6 +141,21 @@ impl History {
     /// Returns the state of a process; none if it is not running.
     pub fn process(&self, process: usize) -> Option<&ProcessState> {
         self.processes.get(&process)
+    }
+
+    /// Returns the controller that a process runs, or has run.
+    pub fn controller(&self, process: usize) -> Option<&'static str> {
+        self.controllers.get(&process).copied()
+    }
+
+    /// Returns the controller of each process.
+    pub(super) fn controllers(&self) -> &BTreeMap<usize, &'static str> {
+        &self.controllers
+    }
+
+    /// Sets the controller of a process that will start.
+    pub(super) fn assign(&mut self, process: usize, controller: &'static str) {
+        self.controllers.insert(process, controller);
     }
 
     /// Returns the Events of leading processes with a count on the server below the number of announcements. An Event may be lost

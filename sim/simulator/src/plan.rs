@@ -34,6 +34,9 @@ pub struct Fault {
     /// request is in flight. Without a target, a failure applies to any request, and any other fault is injected at its time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aim: Option<String>,
+    /// The controller whose processes it affects, if several controllers run. Otherwise it affects all, or the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<String>,
     /// How many requests in a thousand fail.
     pub per_mille: u32,
     /// Maximum number of injections.
@@ -234,6 +237,9 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [from, until] = [self.from_ms, self.until_ms].map(Duration::from_millis);
         let aim = self.aim.as_deref();
+        if let Some(controller) = &self.controller {
+            write!(f, "{controller}, ")?;
+        }
         if self.what.targets_requests() {
             let which = aim.map_or("any request".to_owned(), |aim| format!("any {aim}"));
             write!(f, "{from:?} to {until:?}: {which} {}", self.what)?;

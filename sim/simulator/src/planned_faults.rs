@@ -37,8 +37,10 @@ pub(super) struct PlannedFaults {
     random: Random,
     over: bool,
     restart_ms: u64,
-    /// How many changes lists are behind.
-    lag: Option<u64>,
+    /// How many changes lists are behind, and the controller whose lists these are.
+    lag: Option<(u64, Option<String>)>,
+    /// The controller of each process.
+    controllers: BTreeMap<usize, &'static str>,
     pub(super) struck: Struck,
     pub(super) strikes: Vec<Injection>,
 }
@@ -54,10 +56,21 @@ impl PlannedFaults {
             over: false,
             restart_ms: 0,
             lag: None,
+            controllers: BTreeMap::new(),
             struck: Struck::new(),
             strikes: Vec::new(),
             plan,
         }
+    }
+
+    /// Sets the controller of a process.
+    pub(super) fn assign(&mut self, process: usize, controller: &'static str) {
+        self.controllers.insert(process, controller);
+    }
+
+    /// Returns whether a fault of this controller, or of any, affects a process.
+    fn concerns(&self, controller: Option<&String>, process: usize) -> bool {
+        controller.is_none_or(|controller| self.controllers.get(&process) == Some(&controller.as_str()))
     }
 
     /// Ends the injection of faults.
@@ -67,8 +80,8 @@ impl PlannedFaults {
     }
 
     /// Makes the lists of a time travel stale until all of them are complete.
-    pub(super) fn travel(&mut self, changes: Option<u64>) {
-        self.lag = changes;
+    pub(super) fn travel(&mut self, lag: Option<(u64, Option<String>)>) {
+        self.lag = lag;
     }
 
     /// Starts a lasting fault.
@@ -76,12 +89,16 @@ impl PlannedFaults {
         self.begun[fault] = true;
     }
 
-    /// Returns the lasting faults that are active.
-    fn lasting(&self, at: Duration) -> impl Iterator<Item = (usize, &What)> {
+    /// Returns the lasting faults of a process that are active.
+    fn lasting(&self, at: Duration, process: usize) -> impl Iterator<Item = (usize, &What)> {
         let now = millis(at);
         let faults = self.plan.faults.iter().enumerate().filter(|_| !self.over);
         faults
-            .filter(move |(index, fault)| self.begun[*index] && now < fault.until_ms)
+            .filter(move |(index, fault)| {
+                self.begun[*index]
+                    && now < fault.until_ms
+                    && self.concerns(fault.controller.as_ref(), process)
+            })
             .map(|(index, fault)| (index, &fault.what))
     }
 
@@ -99,7 +116,13 @@ impl PlannedFaults {
     }
 
     /// Returns the first fault that applies to a request now, among those that `wanted` selects.
-    fn applicable(&mut self, at: Duration, action: &Action, wanted: fn(&What) -> bool) -> Option<What> {
+    fn applicable(
+        &mut self,
+        at: Duration,
+        process: usize,
+        action: &Action,
+        wanted: fn(&What) -> bool,
+    ) -> Option<What> {
         if self.over {
             return None;
         }
@@ -107,7 +130,8 @@ impl PlannedFaults {
         for index in 0..self.plan.faults.len() {
             let fault = &self.plan.faults[index];
             let open = self.left[index] > 0 && (fault.from_ms..fault.until_ms).contains(&now);
-            let aimed = fault.aim.as_deref().is_none_or(|aim| aim == action.name());
+            let aimed = fault.aim.as_deref().is_none_or(|aim| aim == action.name())
+                && self.concerns(fault.controller.as_ref(), process);
             if !open || !aimed || !wanted(&fault.what) || is_a_lie(&fault.what, action) {
                 continue;
             }
@@ -122,8 +146,8 @@ impl PlannedFaults {
         None
     }
 
-    fn watch_delay(&self, at: Duration, kind: &Kind) -> u64 {
-        let late = self.lasting(at).filter_map(|(index, what)| match what {
+    fn watch_delay(&self, at: Duration, process: usize, kind: &Kind) -> u64 {
+        let late = self.lasting(at, process).filter_map(|(index, what)| match what {
             What::WatchLate { by_ms } => {
                 // Each kind has its own delay, so that kinds overtake each other.
                 let salt = kind.kind.bytes().fold(0u64, |salt, byte| salt.wrapping_mul(31) + u64::from(byte));
@@ -147,11 +171,11 @@ fn is_a_lie(what: &What, action: &Action) -> bool {
 }
 
 impl FaultModel for PlannedFaults {
-    fn fate(&mut self, _: u64, at: Duration, _: usize, action: &Action) -> FaultVerdict {
+    fn fate(&mut self, _: u64, at: Duration, process: usize, action: &Action) -> FaultVerdict {
         let wanted = |what: &What| {
             what.targets_requests() && !matches!(what, What::SlowRequest { .. } | What::SlowAnswer { .. })
         };
-        match self.applicable(at, action, wanted) {
+        match self.applicable(at, process, action, wanted) {
             Some(What::Fail { class, retry_after_ms }) => {
                 let retry_after = retry_after_ms.map(Duration::from_millis);
                 FaultVerdict::Failed(Failure { retry_after, ..Failure::new(class, "injected") })
@@ -169,21 +193,23 @@ impl FaultModel for PlannedFaults {
         }
     }
 
-    fn delay(&mut self, at: Duration, _: usize, hop: Transit<'_>) -> Duration {
+    fn delay(&mut self, at: Duration, process: usize, hop: Transit<'_>) -> Duration {
         let millis = match hop {
             Transit::Request(action) => {
-                match self.applicable(at, action, |what| matches!(what, What::SlowRequest { .. })) {
+                let is_slow = |what: &What| matches!(what, What::SlowRequest { .. });
+                match self.applicable(at, process, action, is_slow) {
                     Some(What::SlowRequest { by_ms }) => by_ms,
                     _ => 1 + self.random.below(15),
                 }
             }
             Transit::Answer(action) => {
-                match self.applicable(at, action, |what| matches!(what, What::SlowAnswer { .. })) {
+                let is_slow = |what: &What| matches!(what, What::SlowAnswer { .. });
+                match self.applicable(at, process, action, is_slow) {
                     Some(What::SlowAnswer { by_ms }) => by_ms,
                     _ => 1 + self.random.below(15),
                 }
             }
-            Transit::Watch(kind) => 1 + self.random.below(40) + self.watch_delay(at, kind),
+            Transit::Watch(kind) => 1 + self.random.below(40) + self.watch_delay(at, process, kind),
             Transit::Restart => self.restart_ms,
         };
         Duration::from_millis(millis)
@@ -193,11 +219,12 @@ impl FaultModel for PlannedFaults {
         self.random.below(2) == 0
     }
 
-    fn list_lag(&mut self, _: Duration, _: usize, _: &Kind) -> u64 {
-        self.lag.unwrap_or(0)
+    fn list_lag(&mut self, _: Duration, process: usize, _: &Kind) -> u64 {
+        let lag = self.lag.as_ref().filter(|(_, controller)| self.concerns(controller.as_ref(), process));
+        lag.map_or(0, |(changes, _)| *changes)
     }
 
-    fn repeats(&mut self, at: Duration, _: usize, _: &Kind) -> bool {
-        self.lasting(at).any(|(_, what)| *what == What::WatchTwice)
+    fn repeats(&mut self, at: Duration, process: usize, _: &Kind) -> bool {
+        self.lasting(at, process).any(|(_, what)| *what == What::WatchTwice)
     }
 }

@@ -15,6 +15,9 @@ pub fn record(subject: &dyn SystemUnderTest, plan: &Plan, run: &Run) -> serde_js
         _ => None,
     });
     let Some(process) = last else { return Ok(None) };
+    let controller = run.controllers.get(&process);
+    let members = subject.members().iter().copied();
+    let subject = members.into_iter().find(|it| controller == Some(&it.name())).unwrap_or(subject);
     let begins = |what: &What| *what == What::Started { process };
     let incarnations = run.journal.iter().filter(|entry| begins(&entry.what)).count() as u64;
     let from = run.journal.iter().rposition(|entry| begins(&entry.what)).unwrap_or(0);

@@ -64,6 +64,7 @@ impl Search {
             faults: &self.faults,
             acts: subject.acts(),
             aims: subject.actions(),
+            members: subject.members().iter().map(|member| (member.name(), member.actions())).collect(),
         }
     }
 

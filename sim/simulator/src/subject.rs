@@ -25,6 +25,11 @@ pub trait SystemUnderTest: Sync {
     /// Returns the controller's name.
     fn name(&self) -> &'static str;
 
+    /// Returns the controllers that run in the cluster, if these are several. Each has its own processes and its own leader.
+    fn members(&self) -> &'static [&'static dyn SystemUnderTest] {
+        &[]
+    }
+
     /// Returns the machine of a process that starts.
     fn machine(&self, seed: u64) -> Box<dyn Machine>;
 
@@ -190,7 +195,7 @@ pub trait Client {
 }
 
 impl dyn Client + '_ {
-    /// Creates the kind of a CRD, and namespaces.
+    /// Creates the kind of a CRD, if it does not exist, and namespaces.
     pub fn create_kind(&mut self, crd: &Value, namespaces: &[&str]) {
         let crds = Kind::known(
             "apiextensions.k8s.io",
@@ -200,7 +205,8 @@ impl dyn Client + '_ {
             false,
         );
         let (code, answer) = self.create(&crds, crd);
-        assert_eq!(code, 201, "{answer}");
+        // Several controllers may use the kinds of one system.
+        assert!(matches!(code, 201 | 409), "{answer}");
         let kind = Kind::known("", "v1", "Namespace", "namespaces", false);
         for name in namespaces {
             self.create(&kind, &json!({ "metadata": { "name": name } }));

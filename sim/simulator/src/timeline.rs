@@ -5,6 +5,8 @@
 //!                          └▶ html()  one self-contained page
 //! ```
 
+use std::collections::BTreeSet;
+
 pub use self::model::{Condition, Item, Kind, Lane, Timeline};
 use super::plan::Plan;
 use super::run::Run;
@@ -22,7 +24,16 @@ mod tests;
 impl Timeline {
     /// Returns the timeline of a run of a plan. Without a journal, it has only the injections and the violation.
     pub fn of(plan: &Plan, run: &Run) -> Self {
-        build::timeline(plan, run)
+        let mut timeline = build::timeline(plan, run);
+        let several = run.controllers.values().collect::<BTreeSet<_>>().len() > 1;
+        for lane in timeline.lanes.iter_mut().filter(|_| several) {
+            if let Lane::Process(process) = *lane
+                && let Some(controller) = run.controllers.get(&process)
+            {
+                *lane = Lane::ProcessOf(process, controller);
+            }
+        }
+        timeline
     }
 
     /// Adds the command that reproduces the run.

@@ -21,6 +21,9 @@ mod desired;
 mod rules;
 mod stage;
 
+pub(crate) use self::acts::create_bridges;
+pub(crate) use self::stage::{DPF, DPU_CLUSTERS};
+
 /// The Bridge as a system under test.
 #[derive(Debug, Clone, Copy)]
 pub struct Bridge;

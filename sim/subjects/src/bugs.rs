@@ -1,4 +1,4 @@
-//! The planted bugs of the four controllers.
+//! The planted bugs of the four controllers, alone and together.
 
 use lockstep_sim::bugs::Bug;
 
@@ -12,6 +12,7 @@ mod events;
 mod requests;
 mod sentinel;
 mod shards;
+mod together;
 
 /// Returns all bugs.
 pub fn all() -> Vec<&'static Bug> {
@@ -25,6 +26,7 @@ pub fn all() -> Vec<&'static Bug> {
         requests::BUGS,
         sentinel::BUGS,
         shards::BUGS,
+        together::BUGS,
     ]
     .into_iter()
     .flatten()

@@ -21,6 +21,8 @@ mod identity;
 mod rules;
 mod stage;
 
+pub(crate) use self::stage::{HOLD, create_service};
+
 /// The DPUService controller as a system under test.
 #[derive(Debug, Clone, Copy)]
 pub struct DpuService;

@@ -1,4 +1,5 @@
-//! The four controllers as systems under test: their operations, invariants and planted bugs, one folder for each controller.
+//! The four controllers as systems under test, each alone and all [`together`]: their operations, invariants and planted bugs,
+//! one folder for each controller.
 //! What only one of our controllers needs in its simulation belongs here; what any could use belongs in `lockstep-sim`.
 
 use lockstep_sim::subject::SystemUnderTest;
@@ -8,8 +9,15 @@ pub mod bugs;
 pub mod dpuservice;
 pub mod namespaceclass;
 pub mod sentinel;
+pub mod together;
 
-/// Returns all of them.
+/// Returns all of them, each alone.
 pub fn all() -> [&'static dyn SystemUnderTest; 4] {
     [&bridge::Bridge, &dpuservice::DpuService, &namespaceclass::NamespaceClass, &sentinel::Sentinel]
+}
+
+/// Returns the system under test with that name.
+pub fn named(name: &str) -> Option<&'static dyn SystemUnderTest> {
+    let together: &'static dyn SystemUnderTest = &together::Together;
+    all().into_iter().chain([together]).find(|subject| subject.name() == name)
 }

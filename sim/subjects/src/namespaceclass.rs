@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lockstep_apiserver::server::ApiServer;
 use lockstep_engine::backoff::Backoff;
+use lockstep_engine::finalizer;
 use lockstep_engine::machine::Machine;
 use lockstep_engine::operator::Config;
 use lockstep_namespaceclass::Operator;
@@ -19,6 +20,8 @@ mod acts;
 mod desired;
 mod rules;
 pub mod small;
+
+pub(crate) use self::acts::{CLASSES, request_class};
 
 /// The operator as a system under test.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +84,7 @@ impl SystemUnderTest for NamespaceClass {
         }
         for kind in acts::pool_kinds() {
             for object in client.server().objects(&kind) {
-                if object["metadata"]["finalizers"].is_array() {
+                if finalizer::is_held(&object, acts::HOLD) {
                     let target = lockstep_sim::history::reference(&kind, &object);
                     client.merge(&target, &json!({ "metadata": { "finalizers": null } }));
                 }

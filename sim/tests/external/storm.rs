@@ -149,7 +149,7 @@ fn storms_affect_the_controller_and_never_the_external_systems() {
     let simulation = Simulation::new(&Bridges);
     let stormy = Duration::from_mins(10);
     let (acts, aims) = (Bridges.acts(), Bridges.actions());
-    let range = Range { controller: "bridge", stormy, faults: &[], acts, aims };
+    let range = Range { controller: "bridge", stormy, faults: &[], acts, aims, members: Vec::new() };
     let (mut available, mut gone) = (0, 0);
     for seed in 0..40 {
         let plan = range.plan(seed);

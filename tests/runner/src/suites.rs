@@ -81,6 +81,7 @@ const SUITES: &[Suite] = &[
     ),
     computes("lockstep-sim-tests/simulated_bridge", Quick::Only(&["every_seed"])),
     computes("lockstep-sim-tests/simulated_dpuservice", Quick::Only(&["every_seed"])),
+    computes("lockstep-sim-tests/simulated_together", Quick::Only(&["every_seed"])),
     computes("lockstep-sim-tests/simulation", Quick::Only(&["every_seed", "without_faults", "leadership"])),
     computes("lockstep-sim-tests/explored", Quick::All),
     // It runs only if Argo CD is built, which `--nightly` does.

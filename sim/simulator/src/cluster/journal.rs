@@ -21,6 +21,17 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Returns the process that the entry is about, or that made the change.
+    pub fn process(&self) -> Option<usize> {
+        match &self.what {
+            What::Started { process } | What::Died { process } | What::Stepped { process, .. } => {
+                Some(*process)
+            }
+            What::Carried(carried) => Some(carried.process),
+            What::Changed(_) => self.by_process().map(|(process, _)| process),
+        }
+    }
+
     /// Returns the change and the process, if a process made the change.
     pub fn by_process(&self) -> Option<(usize, &Change)> {
         let What::Changed(change) = &self.what else { return None };

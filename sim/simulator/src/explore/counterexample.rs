@@ -1,5 +1,6 @@
 //! The shortest run with a violation, as a plan and a run that a timeline can show.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,6 +87,7 @@ fn run(world: Option<&World>, violation: crate::run::Violation, strikes: Vec<Inj
         requests: requests as u64,
         struck: crate::planned_faults::Struck::new(),
         strikes,
+        controllers: BTreeMap::new(),
         hash: String::new(),
         journal,
     }
@@ -96,7 +98,15 @@ fn millis(at: Duration) -> u64 {
 }
 
 fn fault(what: What, at: Duration) -> Fault {
-    Fault { what, from_ms: millis(at), until_ms: millis(at), aim: None, per_mille: 1000, times: 1 }
+    Fault {
+        what,
+        from_ms: millis(at),
+        until_ms: millis(at),
+        aim: None,
+        controller: None,
+        per_mille: 1000,
+        times: 1,
+    }
 }
 
 /// Returns the fault or operation of a transition, and the request that it affects.

@@ -1,5 +1,6 @@
 //! The result of a run, and the invariants that are checked after fault injection.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -22,6 +23,8 @@ pub struct Run {
     pub struck: Struck,
     /// The injections, in order.
     pub strikes: Vec<Injection>,
+    /// The controller of each process.
+    pub controllers: BTreeMap<usize, &'static str>,
     /// The hash of the whole run.
     pub hash: String,
     /// The journal of the run, if it was kept.

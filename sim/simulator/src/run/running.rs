@@ -11,11 +11,11 @@ use super::check::check;
 use super::outcome::{LIVENESS, Run, Violation};
 use super::program::Runs;
 use super::simulation::Simulation;
-use crate::cluster::{Cluster, Entry, What};
+use crate::cluster::{Carried, Cluster, Entry, What};
 use crate::history::History;
 use crate::plan::{Plan, What as Fault};
 use crate::planned_faults::PlannedFaults;
-use crate::subject::{Checker, ClusterClient, Testimony, World};
+use crate::subject::{Checker, ClusterClient, SystemUnderTest, Testimony, World};
 use crate::trace::Trace;
 
 /// Duration without writes that is required after convergence: two resyncs, and a little more.
@@ -24,7 +24,7 @@ const QUIET: Duration = Duration::from_mins(21);
 const BUSY: Duration = Duration::from_mins(2);
 /// The delay of the control plane without faults.
 const PACE: SignedDuration = SignedDuration::from_millis(50);
-/// Maximum number of steps in one run; more mean an endless loop.
+/// Maximum number of steps of one controller in one run; more mean an endless loop.
 const STEPS_MAX: u64 = 300_000;
 
 /// A follow-up that becomes due at its own time.
@@ -51,21 +51,27 @@ struct Running<'a> {
     plan: &'a Plan,
     cluster: Cluster<PlannedFaults>,
     history: History,
-    witness: Option<Box<dyn Checker>>,
+    /// The controllers that run.
+    members: Vec<&'static dyn SystemUnderTest>,
+    /// The checkers of the controllers.
+    witnesses: Vec<Option<Box<dyn Checker>>>,
     trace: Trace,
     later: BTreeMap<(Duration, usize), Later>,
     laters: usize,
     /// Faults that wait for a request of their targeted action.
     aimed: Vec<usize>,
-    leader: usize,
+    /// The process of each controller that leads, or was the last to become leader.
+    leaders: Vec<usize>,
     steps: u64,
     requests: u64,
+    /// The writes of controllers that become idle.
     writes: u64,
     journal: Option<Vec<Entry>>,
 }
 
 impl<'a> Running<'a> {
     fn begin(simulation: &'a Simulation, plan: &'a Plan, keep: bool) -> Self {
+        let members = simulation.members();
         let storm = PlannedFaults::new(plan.clone());
         let mut cluster = Cluster::around(simulation.server.clone(), simulation.start, storm);
         cluster.actors.garbage.delay = PACE;
@@ -76,12 +82,13 @@ impl<'a> Running<'a> {
             plan,
             cluster,
             history: History::default(),
-            witness: simulation.subject.witness(),
+            witnesses: members.iter().map(|member| member.witness()).collect(),
+            leaders: vec![0; members.len()],
+            members,
             trace: Trace::default(),
             later: BTreeMap::new(),
             laters: 0,
             aimed: Vec::new(),
-            leader: 0,
             steps: 0,
             requests: 0,
             writes: 0,
@@ -95,7 +102,9 @@ impl<'a> Running<'a> {
                 running.at(Duration::from_millis(fault.from_ms), Later::Injection(index));
             }
         }
-        running.lead();
+        for member in 0..running.members.len() {
+            running.lead(member);
+        }
         for world in simulation.subject.external(plan.seed) {
             running.cluster.start_foreign(world);
         }
@@ -113,6 +122,7 @@ impl<'a> Running<'a> {
             simulated,
             struck: std::mem::take(&mut storm.struck),
             strikes: std::mem::take(&mut storm.strikes),
+            controllers: self.history.controllers().clone(),
             hash: self.trace.finish(),
             journal: self.journal.unwrap_or_default(),
         }
@@ -144,14 +154,14 @@ impl<'a> Running<'a> {
 
     /// Checks that nothing is written in the desired state.
     fn quiet(&mut self) -> Result<(), Violation> {
-        if !self.simulation.subject.becomes_idle() {
+        if !self.members.iter().any(|member| member.becomes_idle()) {
             self.until(self.cluster.elapsed() + BUSY)?;
             return self.differs();
         }
         let (writes, end) = (self.writes, self.cluster.elapsed() + QUIET);
         while self.cluster.step(end) {
             let last = self.cluster.journal.iter().rev().find_map(|entry| match &entry.what {
-                What::Carried(carried) if carried.action.is_write() => Some(carried.action.clone()),
+                What::Carried(carried) if self.counts(carried) => Some(carried.action.clone()),
                 _ => None,
             });
             self.digest()?;
@@ -215,12 +225,26 @@ impl<'a> Running<'a> {
         self.at(self.cluster.elapsed() + Duration::from_millis(delay_ms), later);
     }
 
-    /// Starts a process that leads.
-    fn lead(&mut self) {
+    /// Starts a process of a controller that leads.
+    fn lead(&mut self, member: usize) {
         let (plan_seed, process) = (self.plan.seed, self.cluster.processes());
-        let Simulation { subject, bug, .. } = *self.simulation;
+        let (subject, bug) = (self.members[member], self.simulation.bug);
+        self.history.assign(process, subject.name());
+        self.cluster.weather.assign(process, subject.name());
         let runs = Runs { subject, bug, plan_seed, process, incarnations: Cell::new(0) };
-        self.leader = self.cluster.start(runs, true);
+        self.leaders[member] = self.cluster.start(runs, true);
+    }
+
+    /// Returns the controller of a process, as an index.
+    fn member(&self, process: usize) -> Option<usize> {
+        let controller = self.history.controller(process)?;
+        self.members.iter().position(|member| member.name() == controller)
+    }
+
+    /// Returns whether a request is a write that a controller makes only as long as it is not idle.
+    fn counts(&self, carried: &Carried) -> bool {
+        let member = self.member(carried.process).map(|member| self.members[member]);
+        carried.action.is_write() && member.is_some_and(SystemUnderTest::becomes_idle)
     }
 
     fn come(&mut self, later: Later) {
@@ -228,8 +252,11 @@ impl<'a> Running<'a> {
             Later::Injection(fault) => self.strike(fault, None),
             Later::StopLeading(process) => self.cluster.lead(process, false),
             Later::End(process) => self.cluster.crash(process, None),
-            Later::LeadAfter(process) if process == self.leader => self.lead(),
-            Later::LeadAfter(_) => {}
+            Later::LeadAfter(process) => {
+                if let Some(member) = self.leaders.iter().position(|leader| *leader == process) {
+                    self.lead(member);
+                }
+            }
             Later::EndTravel => self.cluster.weather.travel(None),
             Later::SpeedUp => self.pace(PACE),
         }
@@ -244,13 +271,15 @@ impl<'a> Running<'a> {
         let it = &self.plan.faults[fault];
         let at = self.cluster.elapsed();
         self.history.stir(at);
-        let leader = self.leader;
+        let is_hit = |member: &&dyn SystemUnderTest| it.controller.as_deref() == Some(member.name());
+        let member = self.members.iter().position(is_hit).unwrap_or(0);
+        let leader = self.leaders[member];
         let left = it.until_ms.saturating_sub(u64::try_from(at.as_millis()).unwrap_or(u64::MAX));
         match &it.what {
             Fault::WatchLate { .. } | Fault::WatchTwice => self.cluster.weather.begin(fault),
             Fault::WatchCut => self.cluster.cut_watches(leader, None),
             Fault::TimeTravel { changes } => {
-                self.cluster.weather.travel(Some(*changes));
+                self.cluster.weather.travel(Some((*changes, it.controller.clone())));
                 self.cluster.cut_watches(leader, None);
                 self.after(2000, Later::EndTravel);
             }
@@ -261,7 +290,7 @@ impl<'a> Running<'a> {
             Fault::Pause { by_ms } => self.cluster.pause(leader, Duration::from_millis(*by_ms)),
             Fault::ClockJump { by_ms } => self.cluster.skew(leader, *by_ms),
             Fault::TwoLeaders { for_ms } => {
-                self.lead();
+                self.lead(member);
                 self.after(*for_ms, Later::StopLeading(leader));
                 self.after(for_ms + 1000, Later::End(leader));
             }
@@ -307,36 +336,39 @@ impl<'a> Running<'a> {
                 }
                 checked?;
             }
-            for action in under_way {
-                self.take_aim(action);
+            for (process, action) in under_way {
+                self.take_aim(process, action);
             }
         }
-        if self.steps > STEPS_MAX {
+        if self.steps > STEPS_MAX * self.members.len() as u64 {
             return Err(self.unmet(2, format!("{} steps in {:?}", self.steps, self.cluster.elapsed())));
         }
         Ok(())
     }
 
-    fn count(&mut self, entry: &Entry, under_way: &mut Vec<&'static str>) {
+    fn count(&mut self, entry: &Entry, under_way: &mut Vec<(usize, &'static str)>) {
         match &entry.what {
-            What::Stepped { step, .. } => {
+            What::Stepped { process, step, .. } => {
                 self.steps += 1;
-                under_way.extend(step.requests.iter().map(|request| request.action.name()));
+                under_way.extend(step.requests.iter().map(|request| (*process, request.action.name())));
             }
             What::Carried(carried) => {
                 self.requests += 1;
-                self.writes += u64::from(carried.action.is_write());
+                self.writes += u64::from(self.counts(carried));
             }
             What::Started { .. } | What::Died { .. } | What::Changed(_) => {}
         }
     }
 
-    fn take_aim(&mut self, action: &'static str) {
+    fn take_aim(&mut self, process: usize, action: &'static str) {
         let now = u64::try_from(self.cluster.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let plan = self.plan;
+        let (plan, controller) = (self.plan, self.history.controller(process));
         let hits = |index: &usize| {
             let fault = &plan.faults[*index];
-            fault.aim.as_deref() == Some(action) && (fault.from_ms..=fault.until_ms).contains(&now)
+            let is_of_it = fault.controller.is_none() || fault.controller.as_deref() == controller;
+            is_of_it
+                && fault.aim.as_deref() == Some(action)
+                && (fault.from_ms..=fault.until_ms).contains(&now)
         };
         let (struck, waiting) = std::mem::take(&mut self.aimed).into_iter().partition(hits);
         self.aimed = waiting;
@@ -347,7 +379,8 @@ impl<'a> Running<'a> {
     }
 
     fn testify(&mut self, entry: &Entry) -> Result<(), Violation> {
-        let Some(witness) = &mut self.witness else { return Ok(()) };
+        let member = entry.process().and_then(|process| self.member(process));
+        let Some(witness) = member.and_then(|member| self.witnesses[member].as_mut()) else { return Ok(()) };
         witness.see(entry).map_err(|Testimony { invariant, sentence, seen }| Violation {
             invariant,
             sentence,

@@ -35,6 +35,14 @@ impl Simulation {
         Self { bug: Some(bug), ..self.clone() }
     }
 
+    /// Returns the controllers that run: the one under test, or its members.
+    pub(super) fn members(&self) -> Vec<&'static dyn SystemUnderTest> {
+        match self.subject.members() {
+            [] => vec![self.subject],
+            members => members.to_vec(),
+        }
+    }
+
     /// Returns the controller under test.
     pub fn subject(&self) -> &'static dyn SystemUnderTest {
         self.subject

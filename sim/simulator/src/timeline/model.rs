@@ -45,6 +45,8 @@ pub enum Lane {
     Server,
     /// A process of the controller, by its number.
     Process(usize),
+    /// A process of one of several controllers.
+    ProcessOf(usize, &'static str),
 }
 
 /// One event.
@@ -132,6 +134,7 @@ impl Lane {
             Self::ControlPlane => "control plane".to_owned(),
             Self::Server => "API server".to_owned(),
             Self::Process(process) => format!("process {process}"),
+            Self::ProcessOf(process, controller) => format!("{controller}, process {process}"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of timelines with a run that is built manually.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,7 +52,15 @@ fn changed(millis: u64, by: Author, old: Option<Arc<Value>>, new: Option<Arc<Val
 }
 
 fn fault(what: Strikes, aim: Option<&str>) -> Fault {
-    Fault { what, from_ms: 0, until_ms: 60_000, aim: aim.map(str::to_owned), per_mille: 1000, times: 1 }
+    Fault {
+        what,
+        from_ms: 0,
+        until_ms: 60_000,
+        aim: aim.map(str::to_owned),
+        controller: None,
+        per_mille: 1000,
+        times: 1,
+    }
 }
 
 fn plan() -> Plan {
@@ -119,6 +128,7 @@ fn run() -> Run {
         simulated: Duration::from_secs(91),
         struck: Struck::new(),
         strikes: vec![strike(1010, 1, "while patch is under way"), strike(1020, 0, "patch Namespace shop")],
+        controllers: BTreeMap::new(),
         hash: String::new(),
         journal,
     }

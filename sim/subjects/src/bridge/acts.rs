@@ -88,6 +88,13 @@ pub(super) fn begin(client: &mut dyn Client) {
     client.create(&names::bridge(), &bridge(BRIDGES[0], 0));
 }
 
+/// Creates the bridge of each DPUCluster, if it does not exist.
+pub(crate) fn create_bridges(client: &mut dyn Client) {
+    for (index, name) in BRIDGES.into_iter().take(DPU_CLUSTERS.len()).enumerate() {
+        client.create(&names::bridge(), &bridge(name, index));
+    }
+}
+
 /// After fault injection has ended, gives every bridge a spec that can be satisfied and releases what users have blocked.
 pub(super) fn settle(client: &mut dyn Client) {
     for kind in [names::hosted_cluster(), names::node_pool(), names::secret()] {

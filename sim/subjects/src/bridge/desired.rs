@@ -9,7 +9,7 @@ use lockstep_bridge::names::{self, BRIDGE_NAME, BRIDGE_NAMESPACE, condition};
 use lockstep_engine::object::{Kind, controller_uid, is_deleting, label, metadata};
 use serde_json::Value;
 
-use super::stage::{DPF, NAMESPACE, content};
+use super::stage::{DPF, DPU_CLUSTERS, NAMESPACE, content};
 
 pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     let bridges = server.objects(&names::bridge());
@@ -160,7 +160,8 @@ fn leftovers(server: &ApiServer, bridges: &[Arc<Value>], differences: &mut Vec<S
             differences.push(format!("Secret {} is left", metadata(&secret, "name")));
         }
     }
-    for dpu_cluster in server.objects(&names::dpu_cluster()) {
+    let dpu_clusters = server.objects(&names::dpu_cluster()).into_iter();
+    for dpu_cluster in dpu_clusters.filter(|it| DPU_CLUSTERS.contains(&metadata(it, "name"))) {
         let Some(used) = dpu_cluster["spec"]["kubeconfig"].as_str() else { continue };
         if !uids.values().any(|name| used == format!("{NAMESPACE}-{name}-dpucluster-kubeconfig")) {
             differences.push(format!("DPUCluster {} uses {used}", metadata(&dpu_cluster, "name")));

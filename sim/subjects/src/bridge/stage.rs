@@ -1,6 +1,5 @@
 //! The prerequisites of bridges, in their correct state.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -14,10 +13,10 @@ use lockstep_sim::subject::Client;
 use serde_json::{Value, json};
 
 pub(super) const NAMESPACE: &str = "bridges";
-pub(super) const DPF: &str = "dpf";
+pub(crate) const DPF: &str = "dpf";
 const METALLB: &str = metallb::NAMESPACE;
 pub(super) const STORAGE_CLASS: &str = "ceph-rbd";
-pub(super) const DPU_CLUSTERS: [&str; 3] = ["north", "south", "west"];
+pub(crate) const DPU_CLUSTERS: [&str; 3] = ["north", "south", "west"];
 pub(super) const VIPS: [&str; 3] = ["192.0.2.10", "192.0.2.20", "192.0.2.30"];
 /// The first two images are valid.
 pub(super) const IMAGES: [&str; 4] = [
@@ -46,11 +45,8 @@ pub(super) fn registry() -> Registry {
 
 /// Changes the registry, for example to make it fail.
 pub(super) fn with_registry(client: &mut dyn Client, change: impl FnOnce(&mut Registry)) {
-    if let Some((outside, _)) = client.outside() {
-        let outside: &mut dyn Any = outside;
-        if let Some(registry) = outside.downcast_mut() {
-            change(registry);
-        }
+    if let Some(registry) = client.outside().and_then(|(outside, _)| outside.find_mut()) {
+        change(registry);
     }
 }
 

@@ -108,9 +108,17 @@ impl<K: Unheard> Flaw for Deaf<K> {
 pub(super) struct Extra(u64);
 
 impl Extra {
+    /// Greater than any id of a machine.
+    const FIRST: u64 = 1_000_000_000;
+
     pub(super) fn ask(&mut self, step: &mut Step, action: Action) {
         self.0 += 1;
-        step.requests.push(Request { id: ActionId(1_000_000_000 + self.0), action });
+        step.requests.push(Request { id: ActionId(Self::FIRST + self.0), action });
+    }
+
+    /// Returns whether an answer is for such a request.
+    pub(super) fn has_asked(&self, id: ActionId) -> bool {
+        (Self::FIRST + 1..=Self::FIRST + self.0).contains(&id.0)
     }
 }
 

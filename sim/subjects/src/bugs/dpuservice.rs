@@ -123,14 +123,14 @@ impl Flaw for TakesOver {
 
 /// The objects of the relevant kinds, as the watches delivered them.
 #[derive(Default)]
-struct Known {
-    objects: BTreeMap<ObjectRef, Arc<Value>>,
-    extra: Extra,
+pub(super) struct Known {
+    pub(super) objects: BTreeMap<ObjectRef, Arc<Value>>,
+    pub(super) extra: Extra,
 }
 
 impl Known {
     /// Processes an event. Returns its object, if it is of the kind.
-    fn absorb(&mut self, event: &Event, kind_name: &str) -> Option<(ObjectRef, Arc<Value>)> {
+    pub(super) fn absorb(&mut self, event: &Event, kind_name: &str) -> Option<(ObjectRef, Arc<Value>)> {
         match event {
             Event::Applied { kind, object } => {
                 let target = reference(kind, object);
@@ -146,7 +146,7 @@ impl Known {
     }
 
     /// Requests the deletion of all objects of a kind that match.
-    fn remove(&mut self, step: &mut Step, kind: &str, is_so: impl Fn(&Value) -> bool) {
+    pub(super) fn remove(&mut self, step: &mut Step, kind: &str, is_so: impl Fn(&Value) -> bool) {
         for (target, object) in &self.objects {
             if target.kind.kind == kind && is_so(object) && !is_deleting(object) {
                 let uid = metadata(object, "uid").to_owned();

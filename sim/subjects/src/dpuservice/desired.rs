@@ -11,7 +11,7 @@ use lockstep_external::dpu_clusters::release;
 use serde_json::{Value, json};
 
 use super::identity;
-use super::stage::{project_ref, server};
+use super::stage::{connected_server, project_ref};
 
 pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     let mut differences = Vec::new();
@@ -28,15 +28,24 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
             continue;
         }
         for cluster in &clusters {
-            on_cluster(server, service, &Name::of(cluster), &mut differ);
+            if let Some(server_of_it) = connected_server(server, cluster) {
+                on_cluster(server, service, &Name::of(cluster), &server_of_it, &mut differ);
+            }
         }
-        status(service, &clusters, &mut differ);
+        let connected = clusters.iter().filter(|cluster| connected_server(server, cluster).is_some()).count();
+        status(service, connected, clusters.len(), &mut differ);
     }
     leftovers(server, &services, &clusters, &mut differences);
     differences
 }
 
-fn on_cluster(world: &ApiServer, service: &Value, cluster: &Name, differ: &mut dyn FnMut(String)) {
+fn on_cluster(
+    world: &ApiServer,
+    service: &Value,
+    cluster: &Name,
+    server: &str,
+    differ: &mut dyn FnMut(String),
+) {
     let name = Name::of(service);
     let applications = world.objects(&names::application());
     let made_for = (name.clone(), cluster.clone());
@@ -51,7 +60,7 @@ fn on_cluster(world: &ApiServer, service: &Value, cluster: &Name, differ: &mut d
     let finalizers = application["metadata"]["finalizers"].as_array().into_iter().flatten();
     for (what, found, wanted) in [
         ("project", &spec["project"], json!(PROJECT)),
-        ("server", &spec["destination"]["server"], json!(server(cluster))),
+        ("server", &spec["destination"]["server"], json!(server)),
         ("namespace", &spec["destination"]["namespace"], json!(name.namespace)),
         ("repository", &spec["source"]["repoURL"], source["repoURL"].clone()),
         ("chart", &spec["source"]["chart"], source["chart"].clone()),
@@ -95,12 +104,19 @@ fn wrong_values(service: &Value, values: &Value) -> Option<String> {
     (values["serviceID"] != spec["serviceID"]).then(|| "serviceID is not what it says".to_owned())
 }
 
-fn status(service: &Value, clusters: &[Arc<Value>], differ: &mut dyn FnMut(String)) {
+/// Checks the status of a service, if all of the clusters are connected. Without a kubeconfig, a cluster has what it had before.
+fn status(service: &Value, connected: usize, count: usize, differ: &mut dyn FnMut(String)) {
+    if connected < count {
+        if condition(service, "Ready").starts_with("True") {
+            differ(format!("it is Ready, and {connected} of {count} clusters are connected"));
+        }
+        return;
+    }
     let status = &service["status"];
     let values = &service["spec"]["values"];
     let causes = [release::DEGRADED, release::FAILING_HOOK, release::HANGING_HOOK];
     let is_broken = causes.iter().any(|cause| values[*cause] == true);
-    let (count, well) = (clusters.len(), if is_broken { 0 } else { clusters.len() });
+    let well = if is_broken { 0 } else { count };
     if status["observedGeneration"] != service["metadata"]["generation"] {
         differ("its status is of another generation".to_owned());
     }
@@ -128,6 +144,9 @@ fn leftovers(
     clusters: &[Arc<Value>],
     differences: &mut Vec<String>,
 ) {
+    let connected: BTreeSet<_> =
+        clusters.iter().filter_map(|cluster| connected_server(server, cluster)).collect();
+    let is_connected = connected.len() == clusters.len();
     let names_of =
         |objects: &[Arc<Value>]| objects.iter().map(|object| Name::of(object)).collect::<BTreeSet<_>>();
     let (services, clusters) = (names_of(services), names_of(clusters));
@@ -158,7 +177,7 @@ fn leftovers(
         permitted.map(|entry| entry["server"].as_str().unwrap_or_default().to_owned()).collect();
     if services.is_empty() {
         differences.push("the AppProject is left".to_owned());
-    } else if permitted != clusters.iter().map(super::stage::server).collect() {
+    } else if !connected.is_subset(&permitted) || (is_connected && permitted != connected) {
         differences.push(format!("the AppProject permits {permitted:?}"));
     } else if label(project, MANAGED_BY).is_none() {
         // A project that is being deleted stays usable until Argo CD removes its finalizer.

@@ -1,6 +1,6 @@
 //! What the controller may change, and what must hold at every step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -319,9 +319,9 @@ fn nothing_is_left_running(moment: &Moment<'_>) -> Result<(), String> {
     });
     // Another cluster may have had the name, or this one may have moved, or its kubeconfig may name another server.
     let destination = old["spec"]["destination"]["server"].as_str().unwrap_or_default();
-    let kubeconfig = moment.server.object(&kubeconfig_ref(&cluster));
-    let said = kubeconfig.map(|secret| decoded(secret, "super-admin.conf")).unwrap_or_default();
-    let moved = stage::server(&cluster) != destination || !said.contains(&format!("server: {destination}\n"));
+    let said = stage::connected_server(moment.server, there);
+    let is_elsewhere = stage::is_provided(&cluster) && stage::server(&cluster) != destination;
+    let moved = is_elsewhere || said.as_deref() != Some(destination);
     match left {
         Some(left) if !is_deleting(there) && !moved && !was_meddled_with(moment, object, &cluster) => {
             Err(format!("{object} has gone, and on {cluster} still runs {}", metadata(left, "name")))
@@ -341,8 +341,19 @@ fn was_meddled_with(moment: &Moment<'_>, application: &ObjectRef, cluster: &Name
     let secrets =
         moment.history.objects(&kind).filter(|secret| metadata(secret, "namespace") == ARGO_NAMESPACE);
     let secrets = secrets.map(|secret| Name::of(secret).object(&names::secret()));
-    let targets = [application.clone(), project_ref(), kubeconfig_ref(cluster), cluster_ref(cluster)];
-    targets.into_iter().chain(secrets).any(|target| moment.history.versions(&target).iter().any(is_somebodys))
+    let targets = [application.clone(), project_ref(), cluster_ref(cluster)];
+    targets
+        .into_iter()
+        .chain(kubeconfigs(moment, cluster))
+        .chain(secrets)
+        .any(|target| moment.history.versions(&target).iter().any(is_somebodys))
+}
+
+/// Returns the Secrets that have been the kubeconfig of a cluster.
+fn kubeconfigs(moment: &Moment<'_>, cluster: &Name) -> BTreeSet<ObjectRef> {
+    let versions = moment.history.versions(&cluster_ref(cluster)).iter();
+    let named = versions.filter_map(|version| stage::named_kubeconfig(version.object.as_deref()?));
+    named.chain([kubeconfig_ref(cluster)]).collect()
 }
 
 fn a_chart_goes_where_its_cluster_is(moment: &Moment<'_>) -> Result<(), String> {
@@ -354,7 +365,8 @@ fn a_chart_goes_where_its_cluster_is(moment: &Moment<'_>) -> Result<(), String> 
         return Ok(());
     };
     let line = format!("server: {new}\n");
-    let versions = moment.history.versions(&kubeconfig_ref(&cluster)).iter();
+    let kubeconfigs = kubeconfigs(moment, &cluster);
+    let versions = kubeconfigs.iter().flat_map(|kubeconfig| moment.history.versions(kubeconfig));
     let mut texts = versions
         .filter_map(|version| version.object.as_deref().map(|secret| decoded(secret, "super-admin.conf")));
     if stage::server(&cluster) == new || texts.any(|text| text.contains(&line)) {
@@ -376,7 +388,10 @@ fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
         let is_argos = metadata(&secret, "namespace") == ARGO_NAMESPACE;
         let Some(cluster) = identity::of_secret(&secret).filter(|_| is_argos) else { continue };
         let server = decoded(&secret, "server");
-        let targets = [reference(&names::secret(), &secret), cluster_ref(&cluster), kubeconfig_ref(&cluster)];
+        let kubeconfig =
+            moment.server.object(&cluster_ref(&cluster)).and_then(|it| stage::named_kubeconfig(it));
+        let kubeconfig = kubeconfig.unwrap_or_else(|| kubeconfig_ref(&cluster));
+        let targets = [reference(&names::secret(), &secret), cluster_ref(&cluster), kubeconfig];
         // If two clusters swap their servers, one of them may be stuck in an intermediate state.
         let kubeconfig = moment.server.object(&targets[2]);
         let is_usable =

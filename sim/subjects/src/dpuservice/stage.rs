@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lockstep_apiserver::server::ApiServer;
 use lockstep_dpuservice::names::{
     self, ARGO_NAMESPACE, FINALIZER, MANAGED_BY, MANAGER, PROJECT, SERVICE, SERVICE_NAME,
 };
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 
 /// Two have the same digits at the end of their names, and two have the same name.
 pub(super) const CLUSTERS: [(&str, &str); 4] =
-    [("dpf", "east-01"), ("dpf", "west-01"), ("lab", "east-01"), ("dpf", "north")];
+    [("dpf", "east-01"), ("dpf", "west-01"), ("lab", "east-01"), ("dpf", "remote")];
 /// Two have the same name.
 pub(super) const SERVICES: [(&str, &str); 3] = [("edge", "agent"), ("core", "agent"), ("edge", "storage")];
 /// The last but one does not start, and no repository has the last.
@@ -28,7 +29,7 @@ pub(super) const REPOSITORY: &str = "https://charts.example.com";
 /// Marks objects that another client has created or taken over.
 pub(super) const SQUATTER: &str = "squatter";
 /// The finalizer by which another client holds a DPUCluster.
-pub(super) const HOLD: &str = "example.com/hold";
+pub(crate) const HOLD: &str = "example.com/hold";
 
 pub(super) fn name((namespace, name): (&str, &str)) -> Name {
     Name::new(namespace, name)
@@ -47,7 +48,25 @@ pub(super) fn project_ref() -> ObjectRef {
     ObjectRef::namespaced(&names::project(), ARGO_NAMESPACE, PROJECT)
 }
 
-/// Returns the server URL of a cluster.
+/// Returns whether this simulation provides a cluster. Others get their kubeconfig from another controller.
+pub(super) fn is_provided(cluster: &Name) -> bool {
+    CLUSTERS.iter().any(|provided| name(*provided) == *cluster)
+}
+
+/// Returns the Secret that a DPUCluster names as its kubeconfig.
+pub(super) fn named_kubeconfig(cluster: &Value) -> Option<ObjectRef> {
+    let name = cluster["spec"]["kubeconfig"].as_str().filter(|name| !name.is_empty())?;
+    Some(ObjectRef::namespaced(&names::secret(), metadata(cluster, "namespace"), name))
+}
+
+/// Returns the server in the kubeconfig of a DPUCluster; none if the kubeconfig can't be used.
+pub(super) fn connected_server(world: &ApiServer, cluster: &Value) -> Option<String> {
+    let kubeconfig = decoded(world.object(&named_kubeconfig(cluster)?)?, "super-admin.conf");
+    let server = kubeconfig.lines().find_map(|line| line.trim_start().strip_prefix("server: "))?;
+    Some(server.to_owned())
+}
+
+/// Returns the server URL of a cluster that this simulation provides.
 pub(super) fn server(cluster: &Name) -> String {
     format!("https://{}.{}.example.com:6443", cluster.name, cluster.namespace)
 }
@@ -70,6 +89,11 @@ pub(super) fn begin(client: &mut dyn Client) {
     for cluster in CLUSTERS {
         create_cluster(client, &name(cluster));
     }
+    create_service(client);
+}
+
+/// Creates the first service, if it does not exist.
+pub(crate) fn create_service(client: &mut dyn Client) {
     client.create(&names::service(), &service(&name(SERVICES[0]), VERSIONS[0]));
 }
 
@@ -120,6 +144,9 @@ pub(super) fn restore(client: &mut dyn Client) {
         release(client, &target, &cluster, HOLD);
         let name = Name::of(&cluster);
         client.merge(&target, &json!({ "metadata": { "annotations": { UNREACHABLE: null } } }));
+        if !is_provided(&name) {
+            continue;
+        }
         client.merge(&target, &json!({ "spec": { "kubeconfig": kubeconfig_ref(&name).name } }));
         let secret = client.server().object(&kubeconfig_ref(&name));
         let is_own = secret.is_some_and(|secret| {

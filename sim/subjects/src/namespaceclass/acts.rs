@@ -10,11 +10,13 @@ use lockstep_sim::invariant::SECRET;
 use lockstep_sim::subject::{Client, Operation};
 use serde_json::{Value, json};
 
-const CLASSES: [&str; 3] = ["web", "db", "lab"];
+pub(crate) const CLASSES: [&str; 3] = ["web", "db", "lab"];
 const NAMESPACES: [&str; 4] = ["red", "green", "blue", "grey"];
 
 /// A key that another client adds to applied objects. It remains.
 pub(super) const ADDED: &str = "more";
+/// The finalizer by which another client holds back what was applied.
+pub(super) const HOLD: &str = "example.com/hold";
 
 pub(super) const ACTS: &[Operation] = &[
     Operation::new("define a class", "admin", 6, define_class),
@@ -55,13 +57,26 @@ fn secret() -> Arc<Kind> {
     Kind::known("", "v1", "Secret", "secrets", true)
 }
 
+fn quota() -> Arc<Kind> {
+    Kind::known("", "v1", "ResourceQuota", "resourcequotas", true)
+}
+
+fn policy() -> Arc<Kind> {
+    Kind::known("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", true)
+}
+
 fn account() -> Arc<Kind> {
     Kind::known("", "v1", "ServiceAccount", "serviceaccounts", true)
 }
 
-/// Returns the kinds in the classes of the simulation.
-pub(super) fn pool_kinds() -> [Arc<Kind>; 3] {
-    [config_map(), secret(), account()]
+/// Returns the kinds in the classes of the simulation. Only classes for the namespaces of other controllers have the last two.
+pub(super) fn pool_kinds() -> [Arc<Kind>; 5] {
+    [config_map(), secret(), account(), quota(), policy()]
+}
+
+/// Returns whether a kind, by its name, is one of them.
+pub(super) fn is_content(kind: &str) -> bool {
+    ["ConfigMap", "Secret", "ServiceAccount", "ResourceQuota", "NetworkPolicy"].contains(&kind)
 }
 
 /// Creates a class and a namespace that uses it, before the start.
@@ -218,8 +233,14 @@ fn some_namespace(random: &mut Random) -> ObjectRef {
 }
 
 fn label_namespace(client: &mut dyn Client, random: &mut Random) {
-    let (target, class) = (some_namespace(random), random.pick(&CLASSES));
-    client.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
+    let target = some_namespace(random);
+    request_class(client, &target, random);
+}
+
+/// Labels a namespace with one of the classes.
+pub(crate) fn request_class(client: &mut dyn Client, target: &ObjectRef, random: &mut Random) {
+    let class = random.pick(&CLASSES);
+    client.merge(target, &json!({ "metadata": { "labels": { CLASS_LABEL: class } } }));
 }
 
 /// Makes a typing error in a label, or corrects it. The Events of repeated errors belong to one series.
@@ -300,7 +321,7 @@ fn create(client: &mut dyn Client, target: &ObjectRef, random: &mut Random) {
 
 fn hold_applied(client: &mut dyn Client, random: &mut Random) {
     if let Some(target) = some_applied(client, random) {
-        client.merge(&target, &json!({ "metadata": { "finalizers": ["example.com/hold"] } }));
+        client.merge(&target, &json!({ "metadata": { "finalizers": [HOLD] } }));
     }
 }
 

@@ -13,6 +13,9 @@ use serde_json::Value;
 
 use super::acts::{ADDED, pool_kinds};
 
+/// The keys that other clients and controllers write to objects of a class.
+const OF_OTHERS: [&str; 5] = [ADDED, ".dockerconfigjson", "id_rsa.pub", "ssh-publickey", "super-admin.conf"];
+
 /// Returns the class of a namespace: the one that its label names, if it exists and does not exclude the namespace.
 pub(super) fn class_of(server: &ApiServer, namespace: &str) -> Option<Arc<Value>> {
     let namespace = server.object(&ObjectRef::cluster(&names::namespace(), namespace))?;
@@ -58,7 +61,7 @@ pub(super) fn is_as_wanted(object: &Value, manifest: &Value) -> bool {
         wanted.insert(key, STANDARD.encode(text.as_str().unwrap_or_default()).into());
     }
     let mut found = entries(&object["data"]);
-    found.remove(ADDED);
+    found.retain(|key, _| wanted.contains_key(key) || !OF_OTHERS.contains(&&**key));
     found == wanted
 }
 

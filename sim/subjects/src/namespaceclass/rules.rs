@@ -1,11 +1,10 @@
 //! What the operator may and may not do, checked at every step.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use lockstep_apiserver::server::ApiServer;
 use lockstep_engine::action::Action;
-use lockstep_engine::object::{Kind, ObjectRef, annotation, controller_uid, metadata};
+use lockstep_engine::object::{ObjectRef, annotation, controller_uid, metadata};
 use lockstep_namespaceclass::names;
 use lockstep_sim::cluster::{Author, Change, What};
 use lockstep_sim::history::{History, MINUTE};
@@ -13,6 +12,7 @@ use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
 use serde_json::Value;
 
 use self::change::change_of_process;
+use super::acts::{is_content, pool_kinds};
 use super::desired::{class_of, is_as_wanted, wanted};
 
 mod change;
@@ -114,7 +114,7 @@ pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History
             (Some(old), _) if names_namespace(old, namespace) => Ok(()),
             _ => refuse("a binding that is not its own was changed"),
         },
-        ("ConfigMap" | "Secret" | "ServiceAccount", old, new) => {
+        (kind, old, new) if is_content(kind) => {
             let Some(new) = new.filter(|_| !is_deletion(change)) else {
                 let owned = old.is_some_and(|old| is_owned(old, namespace, history));
                 return if owned { Ok(()) } else { refuse("it was deleted and no binding owned it") };
@@ -176,8 +176,7 @@ fn is_adopted(object: &Value, namespace: &str, history: &History) -> bool {
 
 fn pruning_keeps_what_is_desired(moment: &Moment<'_>) -> Result<(), String> {
     let Some((process, change, namespace)) = change_of_process(moment) else { return Ok(()) };
-    if !is_deletion(change) || !matches!(&*change.object.kind.kind, "ConfigMap" | "Secret" | "ServiceAccount")
-    {
+    if !is_deletion(change) || !is_content(&change.object.kind.kind) {
         return Ok(());
     }
     let Some(state) = moment.history.process(process) else { return Ok(()) };
@@ -241,7 +240,7 @@ fn a_wanted_binding_stays(moment: &Moment<'_>) -> Result<(), String> {
 fn adopted_objects_are_kept(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
     let Some(old) = change.old.as_deref() else { return Ok(()) };
-    if !matches!(&*change.object.kind.kind, "ConfigMap" | "Secret" | "ServiceAccount") {
+    if !is_content(&change.object.kind.kind) {
         return Ok(());
     }
     let is_same = |object: &Value| metadata(object, "uid") == metadata(old, "uid");
@@ -266,8 +265,7 @@ fn adopted_objects_are_kept(moment: &Moment<'_>) -> Result<(), String> {
 
 fn created_resources_are_listed_first(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
-    if change.old.is_some() || !matches!(&*change.object.kind.kind, "ConfigMap" | "Secret" | "ServiceAccount")
-    {
+    if change.old.is_some() || !is_content(&change.object.kind.kind) {
         return Ok(());
     }
     let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
@@ -305,7 +303,7 @@ fn applied_means_existed(moment: &Moment<'_>) -> Result<(), String> {
     let by_users = by_users.filter(|version| matches!(version.by, Author::Client(_)));
     let said: BTreeSet<(&str, &str)> =
         by_users.filter_map(|version| version.object.as_deref()).flat_map(listed).collect();
-    let kinds = [content_kind("ConfigMap"), content_kind("Secret"), content_kind("ServiceAccount")];
+    let kinds = pool_kinds();
     for (kind, name) in entries(&binding["status"]["appliedResources"]) {
         let Some(known) = kinds.iter().find(|known| known.kind == kind) else { continue };
         let target = ObjectRef::namespaced(known, namespace, name);
@@ -316,10 +314,6 @@ fn applied_means_existed(moment: &Moment<'_>) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-fn content_kind(kind: &str) -> Arc<Kind> {
-    Kind::known("", "v1", kind, &format!("{}s", kind.to_lowercase()), true)
 }
 
 fn is_ready(binding: &Value) -> bool {

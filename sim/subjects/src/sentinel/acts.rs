@@ -1,6 +1,5 @@
 //! The operations of users, adapters and the network.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,8 +44,7 @@ pub(super) const ACTS: &[Operation] = &[
 /// Returns the systems outside Kubernetes and their time.
 pub(super) fn beyond(client: &mut dyn Client) -> Option<(&mut Beyond, Timestamp)> {
     let (outside, now) = client.outside()?;
-    let outside: &mut dyn Any = outside;
-    Some((outside.downcast_mut::<Beyond>()?, now))
+    Some((outside.find_mut()?, now))
 }
 
 fn secret() -> ObjectRef {

@@ -1,6 +1,5 @@
 //! The desired state: for every resource of the shard, the last report or event is no older than its backoff.
 
-use std::any::Any;
 use std::time::Duration;
 
 use lockstep_external::hyperfleet::Resource;
@@ -16,10 +15,8 @@ use super::oracle::signed;
 const SLACK: Duration = Duration::from_secs(15);
 
 pub(super) fn differences(world: &World<'_>) -> Vec<String> {
-    let Some(outside) = world.outside else { return vec!["there is no fleet".to_owned()] };
-    let outside: &dyn Any = outside;
-    let Some(beyond) = outside.downcast_ref::<Beyond>() else {
-        return vec!["this is a model of another external system".to_owned()];
+    let Some(beyond) = world.outside.and_then(|outside| outside.find::<Beyond>()) else {
+        return vec!["there is no fleet".to_owned()];
     };
     let mut differences: Vec<String> =
         beyond.resources().filter_map(|resource| neglected(resource, beyond, world)).take(5).collect();

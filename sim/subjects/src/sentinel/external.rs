@@ -317,6 +317,10 @@ impl Beyond {
 }
 
 impl ExternalSystems for Beyond {
+    fn serves(&self, action: &Action) -> bool {
+        matches!(action, Action::Fetch { .. } | Action::Connect { .. } | Action::Publish { .. })
+    }
+
     fn carry_out(&mut self, process: usize, action: &Action, now: Timestamp) -> Outcome {
         self.advance(now);
         match action {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use lockstep_sim::{Search, SystemUnderTest, plan};
 use lockstep_subjects as subjects;
+use lockstep_subjects::together::{self, Together};
 
 use super::input::{self, PlanFile, Seeds};
 use crate::cli::choice::Choice;
@@ -28,6 +29,10 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     choice: Choice,
+
+    /// Run the controllers together in one cluster, instead of one after the other
+    #[arg(long, conflicts_with_all = ["controllers", "museum"])]
+    together: bool,
 
     /// Only these faults; users act nevertheless [default: all]
     #[arg(
@@ -100,6 +105,7 @@ Examples:
   lockstep sim --seeds 5000..6000 --controllers namespaceclass --duration 10m
   lockstep sim --faults crash_after,answer_lost,time_travel --keep-going
   lockstep sim --plan lockstep-failures/namespaceclass-17.json
+  lockstep sim --together --seeds 0..20
   lockstep sim --museum
   lockstep sim --json | jq '.failures[].replay'
 
@@ -114,11 +120,17 @@ Exit codes: 0 if no run failed, 1 if a run failed, 2 on usage errors, 130 after 
 impl Args {
     /// Returns the chosen controllers.
     pub(super) fn subjects(&self) -> Vec<&'static dyn SystemUnderTest> {
+        if self.together {
+            return vec![&Together];
+        }
         subjects::all().into_iter().filter(|subject| self.chose(subject.name())).collect()
     }
 
-    /// Returns whether a controller is chosen.
+    /// Returns whether a system under test is chosen.
     pub(super) fn chose(&self, controller: &str) -> bool {
+        if self.together {
+            return controller == together::NAME;
+        }
         self.choice.controllers.is_empty() || self.choice.controllers.iter().any(|name| name == controller)
     }
 

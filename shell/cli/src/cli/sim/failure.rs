@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lockstep_engine::duration;
 use lockstep_sim::{Plan, Run, Search, Simulation, Timeline, Violation, record, shrink};
-use lockstep_subjects as subjects;
+use lockstep_subjects::{self as subjects, together};
 use serde::Serialize;
 
 use super::files;
@@ -66,10 +66,11 @@ impl Failure {
     /// Creates the report on a failed seed of a search.
     pub(super) fn of_seed(search: &Search, controller: &str, seed: u64, violation: &Violation) -> Self {
         let duration = duration::show(search.stormy);
-        let mut replay = format!(
-            "lockstep sim --controllers {controller} --seeds {seed}..{} --duration {duration}",
-            seed + 1
-        );
+        let what = match controller {
+            together::NAME => "--together".to_owned(),
+            controller => format!("--controllers {controller}"),
+        };
+        let mut replay = format!("lockstep sim {what} --seeds {seed}..{} --duration {duration}", seed + 1);
         if !search.faults.is_empty() {
             replay = format!("{replay} --faults {}", search.faults.join(","));
         }
@@ -122,7 +123,7 @@ impl Failure {
         let timeline = Timeline::of(plan, run).with_replay(shrunk.unwrap_or_else(|| self.replay.clone()));
         let (text, page) = (timeline.text(), timeline.html());
         let mut shown = vec![("txt", format!("{self}\n{text}").into_bytes()), ("html", page.into_bytes())];
-        let subject = subjects::all().into_iter().find(|subject| subject.name() == self.controller);
+        let subject = subjects::named(&self.controller);
         // The actions of a controller can always be written as JSON. If that fails, the recording is omitted.
         let recording = subject.and_then(|subject| record(subject, plan, run).ok().flatten());
         shown.extend(recording.map(|recording| ("jsonl", recording)));

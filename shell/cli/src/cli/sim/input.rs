@@ -9,7 +9,7 @@ use lockstep_engine::duration;
 use lockstep_sim::plan::What;
 use lockstep_sim::{Plan, SystemUnderTest};
 use lockstep_subjects as subjects;
-use lockstep_subjects::bugs;
+use lockstep_subjects::{bugs, together};
 use serde_json::Value;
 
 /// Selects all planted bugs.
@@ -57,15 +57,15 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// Returns the names of all controllers that can be simulated.
+/// Returns the names of everything that can be simulated.
 pub(super) fn controllers() -> Vec<&'static str> {
-    subjects::all().into_iter().map(SystemUnderTest::name).collect()
+    subjects::all().into_iter().map(SystemUnderTest::name).chain([together::NAME]).collect()
 }
 
 /// Returns the controller with that name.
 pub(super) fn subject(name: &str) -> anyhow::Result<&'static dyn SystemUnderTest> {
-    let found = subjects::all().into_iter().find(|subject| subject.name() == name);
-    found.with_context(|| format!("there is no controller {name:?}; there are: {}", controllers().join(", ")))
+    subjects::named(name)
+        .with_context(|| format!("there is no controller {name:?}; there are: {}", controllers().join(", ")))
 }
 
 /// Returns the names of all planted bugs, and the one for all of them.
@@ -101,6 +101,14 @@ fn check(plan: &Plan) -> anyhow::Result<()> {
                 names.contains(&name.as_str()),
                 "there is no operation {name:?}; there are: {}",
                 names.join(", ")
+            );
+        }
+        if let Some(controller) = &fault.controller {
+            let members: Vec<&str> = subject.members().iter().map(|member| member.name()).collect();
+            ensure!(
+                members.contains(&controller.as_str()),
+                "there is no controller {controller:?} that a fault could affect; there are: {}",
+                members.join(", ")
             );
         }
         if let Some(aim) = &fault.aim {

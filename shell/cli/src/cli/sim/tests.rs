@@ -7,7 +7,7 @@ use clap::Parser as _;
 use lockstep_cli::controllers;
 use lockstep_engine::machine::Machine;
 use lockstep_engine::recording::{Line, Origin, Replay, ReplayedStep, read};
-use lockstep_sim::{Search, Simulation, Summary, Violation, record};
+use lockstep_sim::{Search, Simulation, Summary, SystemUnderTest, Violation, record};
 use lockstep_subjects::namespaceclass::NamespaceClass;
 
 use super::*;
@@ -92,13 +92,15 @@ fn the_command_that_runs_a_seed_again_can_be_given_as_it_is_printed() {
         args: Args,
     }
     let violation = Violation { invariant: "", sentence: "", seen: String::new(), at: Duration::ZERO };
-    for seconds in [60, 90, 3600, 5401] {
+    for (seconds, subject) in [(60, "bridge"), (90, "bridge"), (3600, "together"), (5401, "sentinel")] {
         let stormy = Duration::from_secs(seconds);
         let search = Search { seeds: 0..1, stormy, faults: Vec::new(), threads: 1, keep_going: false };
-        let replay = Failure::of_seed(&search, "bridge", 7, &violation).replay;
+        let replay = Failure::of_seed(&search, subject, 7, &violation).replay;
         let words = replay.strip_prefix("lockstep ").unwrap().split(' ');
         let again = Command::try_parse_from(words).unwrap_or_else(|error| panic!("{replay}: {error}")).args;
+        let subjects: Vec<&str> = again.subjects().into_iter().map(SystemUnderTest::name).collect();
         assert_eq!((again.seeds, again.duration), (Some(7..8), Some(stormy)), "{replay}");
+        assert_eq!(subjects, [subject]);
     }
 }
 

@@ -1,0 +1,60 @@
+//! All controllers in one cluster under faults: they share namespaces, DPUClusters and Secrets, and none harms another.
+
+use lockstep_engine::action::Class;
+use lockstep_sim::cluster::{Carried, FaultVerdict, What as Happened};
+use lockstep_sim::plan::{Fault, What};
+use lockstep_sim::{Plan, Search, Simulation};
+use lockstep_subjects::together::Together;
+
+use self::search::Searched;
+
+mod allocator;
+mod search;
+
+/// Maximum number of seeds until each planted bug must be found.
+const HUNT_MAX: u64 = 100;
+
+static TOGETHER: Searched = Searched::new(&Together, 50, &[]);
+
+#[test]
+fn every_seed_holds_every_invariant() {
+    TOGETHER.holds();
+}
+
+#[test]
+fn the_same_seeds_give_the_same_hash_on_any_number_of_threads() {
+    let simulation = Simulation::new(&Together);
+    let some = |threads| Search { threads, ..TOGETHER.search(4) }.run(&simulation, &|_| ()).hash;
+    assert_eq!(some(1), some(2));
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    assert_eq!(TOGETHER.hunt(HUNT_MAX).len(), 13);
+}
+
+#[test]
+fn a_fault_affects_the_controller_that_its_plan_names() {
+    let fault = |what, controller: &str, times| {
+        let controller = Some(controller.to_owned());
+        Fault { what, from_ms: 0, until_ms: 2000, aim: None, controller, per_mille: 1000, times }
+    };
+    let fails = What::Fail { class: Class::Unavailable, retry_after_ms: None };
+    let faults =
+        vec![fault(fails, "namespaceclass", 3), fault(What::Handover { gap_ms: 1000 }, "dpuservice", 1)];
+    let plan = Plan { controller: "together".to_owned(), seed: 1, stormy_ms: 2000, faults };
+    let run = Simulation::new(&Together).run(&plan, true);
+    let (mut started, mut died, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    for entry in &run.journal {
+        match &entry.what {
+            Happened::Started { process } => started.push(run.controllers[process]),
+            Happened::Died { process } => died.push(run.controllers[process]),
+            Happened::Carried(Carried { process, fate: FaultVerdict::Failed(_), .. }) => {
+                failed.push(run.controllers[process]);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(started, ["bridge", "dpuservice", "namespaceclass", "sentinel", "dpuservice"]);
+    assert_eq!((run.violation, died, failed), (None, vec!["dpuservice"], vec!["namespaceclass"; 3]));
+}
