@@ -13,7 +13,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use lockstep_crds::sentinel::LastCycle;
 use lockstep_engine::machine::Event;
 use lockstep_external::hyperfleet::host::{Mishap, Weather};
-use lockstep_external::hyperfleet::{ADAPTERS, API, Dialect, HyperFleet, Kind, Labels, Resource};
+use lockstep_external::hyperfleet::{ADAPTERS, API, Dialect, HyperFleet, Kind, Labels};
 use lockstep_runtime::clock::Clock;
 use lockstep_runtime::manager::Manager;
 use lockstep_runtime::metrics::Metrics;
@@ -104,8 +104,8 @@ async fn rows_inserted_while_pages_are_read_hide_no_other_row() -> anyhow::Resul
             }
             for (id, name) in [(format!("0{number:08}"), &first), (format!("{middle}-{number:08}"), &middle)]
             {
-                let row = fleet.get(name).cloned().map(|row| Resource { id, ..row });
-                if let Some(row) = row {
+                if let Some(mut row) = fleet.get(name).cloned() {
+                    row.id = id;
                     fleet.insert(row);
                 }
             }

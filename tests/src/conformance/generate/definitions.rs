@@ -23,7 +23,7 @@ const LENGTH_MAX: usize = 28;
 const GROUP: &str = "${ns}.lockstep.test";
 
 /// A change of the definition.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Change {
     /// Another schema of `spec`.
     Schema(usize),
@@ -44,6 +44,7 @@ enum Entry {
 }
 
 /// The state of the definition while a sequence is put together.
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 struct Definition {
     /// How many changes there were. The schema has a field of this name, so that a request shows when a change has arrived.
     number: usize,
