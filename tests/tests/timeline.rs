@@ -18,7 +18,7 @@ fn stormy(seeds: u64) -> Timeline {
         controller: NamespaceClass.name(),
         stormy: Duration::from_mins(20),
         faults: &[],
-        acts: NamespaceClass.acts(),
+        acts: NamespaceClass.operations(),
         aims: NamespaceClass.actions(),
         members: Vec::new(),
     };

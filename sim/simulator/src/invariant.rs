@@ -47,14 +47,14 @@ pub struct Invariant {
 /// The invariants of all controllers.
 pub const SAFETY: &[Invariant] = &[
     Invariant {
-        name: "nothing_foreign_is_touched",
+        name: "only_own_objects_are_changed",
         sentence: "The controller creates, changes and deletes only objects that its specification permits.",
-        holds: nothing_foreign_is_touched,
+        holds: only_own_objects_are_changed,
     },
     Invariant {
-        name: "deletes_only_the_object_meant",
+        name: "deletes_only_the_intended_object",
         sentence: "A delete removes the object that was read, never another object of the same name.",
-        holds: deletes_only_the_object_meant,
+        holds: deletes_only_the_intended_object,
     },
     Invariant {
         name: "only_the_leader_writes",
@@ -77,9 +77,9 @@ pub const SAFETY: &[Invariant] = &[
         holds: backoff_within_its_table,
     },
     Invariant {
-        name: "what_failed_is_tried_again",
+        name: "failures_are_retried",
         sentence: "A key that failed is retried at the announced time, apart from delays by slow requests and pauses.",
-        holds: what_failed_is_tried_again,
+        holds: failures_are_retried,
     },
     Invariant {
         name: "write_rate_is_bounded",
@@ -111,11 +111,11 @@ const WRITES_MAX: usize = 18;
 /// Additional writes allowed for each operation or fault in that minute.
 const WRITES_FOR_EACH_STIR: usize = 3;
 
-fn nothing_foreign_is_touched(moment: &Moment<'_>) -> Result<(), String> {
+fn only_own_objects_are_changed(moment: &Moment<'_>) -> Result<(), String> {
     moment.permitted.clone()
 }
 
-fn deletes_only_the_object_meant(moment: &Moment<'_>) -> Result<(), String> {
+fn deletes_only_the_intended_object(moment: &Moment<'_>) -> Result<(), String> {
     let What::Carried(carried) = &moment.entry.what else { return Ok(()) };
     let Action::Delete { uid, .. } = &carried.action else { return Ok(()) };
     for change in &moment.history.changes_of_request {
@@ -186,7 +186,7 @@ fn one_reconcile_a_key(moment: &Moment<'_>) -> Result<(), String> {
 /// Longer than any pause and slow request of a plan combined, and shorter than a resync.
 const TRIED_WITHIN: Duration = Duration::from_mins(4);
 
-fn what_failed_is_tried_again(moment: &Moment<'_>) -> Result<(), String> {
+fn failures_are_retried(moment: &Moment<'_>) -> Result<(), String> {
     let What::Stepped { process, .. } = &moment.entry.what else { return Ok(()) };
     let Some(state) = moment.history.process(*process) else { return Ok(()) };
     let again: Vec<_> = passes(moment.entry).map(|(_, key, ..)| key).collect();

@@ -62,7 +62,7 @@ impl Search {
             controller: subject.name(),
             stormy: self.stormy,
             faults: &self.faults,
-            acts: subject.acts(),
+            acts: subject.operations(),
             aims: subject.actions(),
             members: subject.members().iter().map(|member| (member.name(), member.actions())).collect(),
         }

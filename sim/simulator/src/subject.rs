@@ -46,7 +46,7 @@ pub trait SystemUnderTest: Sync {
     fn prepare(&self, client: &mut dyn Client);
 
     /// Returns the operations of users and foreign controllers.
-    fn acts(&self) -> &'static [Operation];
+    fn operations(&self) -> &'static [Operation];
 
     /// Returns the invariants of this controller, in addition to those of every controller.
     fn invariants(&self) -> &'static [Invariant] {

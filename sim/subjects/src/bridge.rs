@@ -16,13 +16,13 @@ use lockstep_sim::invariant::Invariant;
 use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
 use serde_json::{Value, json};
 
-mod acts;
 mod desired;
+mod operations;
 mod rules;
-mod stage;
+mod setup;
 
-pub(crate) use self::acts::create_bridges;
-pub(crate) use self::stage::{DPF, DPU_CLUSTERS};
+pub(crate) use self::operations::create_bridges;
+pub(crate) use self::setup::{DPF, DPU_CLUSTERS};
 
 /// The Bridge as a system under test.
 #[derive(Debug, Clone, Copy)]
@@ -55,12 +55,12 @@ impl SystemUnderTest for Bridge {
         for crd in ours.chain(external::definitions(&external::BRIDGE)) {
             client.create_kind(&crd, &[]);
         }
-        stage::begin(client);
-        acts::begin(client);
+        setup::begin(client);
+        operations::begin(client);
     }
 
-    fn acts(&self) -> &'static [Operation] {
-        acts::ACTS
+    fn operations(&self) -> &'static [Operation] {
+        operations::OPERATIONS
     }
 
     fn invariants(&self) -> &'static [Invariant] {
@@ -82,8 +82,8 @@ impl SystemUnderTest for Bridge {
     }
 
     fn calm(&self, client: &mut dyn Client) {
-        stage::restore(client);
-        acts::settle(client);
+        setup::restore(client);
+        operations::settle(client);
     }
 
     fn differences(&self, world: &World<'_>) -> Vec<String> {
@@ -91,7 +91,7 @@ impl SystemUnderTest for Bridge {
     }
 
     fn outside(&self) -> Option<Box<dyn ExternalSystems>> {
-        Some(Box::new(stage::registry()))
+        Some(Box::new(setup::registry()))
     }
 
     fn external(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {

@@ -15,13 +15,13 @@ use lockstep_sim::invariant::Invariant;
 use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
 use serde_json::{Value, json};
 
-mod acts;
 mod desired;
 mod identity;
+mod operations;
 mod rules;
-mod stage;
+mod setup;
 
-pub(crate) use self::stage::{HOLD, create_service};
+pub(crate) use self::setup::{HOLD, create_service};
 
 /// The DPUService controller as a system under test.
 #[derive(Debug, Clone, Copy)]
@@ -54,11 +54,11 @@ impl SystemUnderTest for DpuService {
         for crd in ours.chain(external::definitions(&external::DPUSERVICE)) {
             client.create_kind(&crd, &[]);
         }
-        stage::begin(client);
+        setup::begin(client);
     }
 
-    fn acts(&self) -> &'static [Operation] {
-        acts::ACTS
+    fn operations(&self) -> &'static [Operation] {
+        operations::OPERATIONS
     }
 
     fn invariants(&self) -> &'static [Invariant] {
@@ -80,8 +80,8 @@ impl SystemUnderTest for DpuService {
     }
 
     fn calm(&self, client: &mut dyn Client) {
-        stage::restore(client);
-        acts::settle(client);
+        setup::restore(client);
+        operations::settle(client);
     }
 
     fn differences(&self, world: &World<'_>) -> Vec<String> {

@@ -16,12 +16,12 @@ use lockstep_sim::invariant::Invariant;
 use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
 use serde_json::{Value, json};
 
-mod acts;
 mod desired;
+mod operations;
 mod rules;
 pub mod small;
 
-pub(crate) use self::acts::{CLASSES, request_class};
+pub(crate) use self::operations::{CLASSES, request_class};
 
 /// The operator as a system under test.
 #[derive(Debug, Clone, Copy)]
@@ -53,11 +53,11 @@ impl SystemUnderTest for NamespaceClass {
         for crd in lockstep_crds::of(self.name()) {
             client.create_kind(&json!(crd), &[]);
         }
-        acts::begin(client);
+        operations::begin(client);
     }
 
-    fn acts(&self) -> &'static [Operation] {
-        acts::ACTS
+    fn operations(&self) -> &'static [Operation] {
+        operations::OPERATIONS
     }
 
     fn invariants(&self) -> &'static [Invariant] {
@@ -80,11 +80,15 @@ impl SystemUnderTest for NamespaceClass {
     /// Removes the finalizers that blocked deletions, and confirms the removals that classes hold.
     fn calm(&self, client: &mut dyn Client) {
         for class in client.server().objects(&names::class()) {
-            acts::confirm_removals(client, &lockstep_sim::history::reference(&names::class(), &class), true);
+            operations::confirm_removals(
+                client,
+                &lockstep_sim::history::reference(&names::class(), &class),
+                true,
+            );
         }
-        for kind in acts::pool_kinds() {
+        for kind in operations::pool_kinds() {
             for object in client.server().objects(&kind) {
-                if finalizer::is_held(&object, acts::HOLD) {
+                if finalizer::is_held(&object, operations::HOLD) {
                     let target = lockstep_sim::history::reference(&kind, &object);
                     client.merge(&target, &json!({ "metadata": { "finalizers": null } }));
                 }

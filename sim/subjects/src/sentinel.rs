@@ -12,13 +12,13 @@ use lockstep_sim::invariant::Invariant;
 use lockstep_sim::subject::{Checker, Client, Operation, SystemUnderTest, World};
 use serde_json::json;
 
-mod acts;
 mod desired;
 mod expressions;
 mod external;
 mod listing;
 mod measured;
 mod names;
+mod operations;
 mod oracle;
 mod outage_checker;
 mod publish_checker;
@@ -49,11 +49,11 @@ impl SystemUnderTest for Sentinel {
         for crd in lockstep_crds::of(self.name()) {
             client.create_kind(&json!(crd), &[NAMESPACE]);
         }
-        acts::restore(client);
+        operations::restore(client);
     }
 
-    fn acts(&self) -> &'static [Operation] {
-        acts::ACTS
+    fn operations(&self) -> &'static [Operation] {
+        operations::OPERATIONS
     }
 
     fn invariants(&self) -> &'static [Invariant] {
@@ -84,8 +84,8 @@ impl SystemUnderTest for Sentinel {
     }
 
     fn calm(&self, client: &mut dyn Client) {
-        acts::restore(client);
-        if let Some(beyond) = acts::beyond(client) {
+        operations::restore(client);
+        if let Some(beyond) = operations::beyond(client) {
             beyond.0.heal(beyond.1);
         }
     }

@@ -19,9 +19,9 @@ use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
 use crate::bridge::Bridge;
 use crate::dpuservice::DpuService;
 
-mod acts;
 mod desired;
 mod members;
+mod operations;
 mod rules;
 
 use self::members::MEMBERS;
@@ -73,8 +73,8 @@ impl SystemUnderTest for Together {
         }
     }
 
-    fn acts(&self) -> &'static [Operation] {
-        &acts::ACTS
+    fn operations(&self) -> &'static [Operation] {
+        &operations::OPERATIONS
     }
 
     fn invariants(&self) -> &'static [Invariant] {
@@ -106,12 +106,12 @@ impl SystemUnderTest for Together {
     }
 
     fn calm(&self, client: &mut dyn Client) {
-        acts::release(client);
+        operations::release(client);
         for member in MEMBERS {
             member.calm(client);
         }
-        acts::complete(client);
-        acts::abandon_clusters(client);
+        operations::complete(client);
+        operations::abandon_clusters(client);
     }
 
     fn differences(&self, world: &World<'_>) -> Vec<String> {

@@ -15,7 +15,7 @@ use super::user::User as _;
 const CLUSTERS: [&str; 4] = ["dpu-01", "dpu-02", "dpu-03", "dpu-04"];
 const VERSIONS: [&str; 3] = ["v1.1.1", "v2.0.0", "v3.0.0"];
 /// Number of random faults before the checked rollout.
-const ACTS: u64 = 8;
+const OPERATIONS: u64 = 8;
 /// Maximum time until recovery after the end of all faults.
 const RECOVERY: Duration = Duration::from_mins(2);
 
@@ -74,7 +74,7 @@ fn whatever_went_wrong_every_cluster_is_deployed_two_minutes_after_all_is_back()
         }
         bench.cluster.create(&service("hbn"));
         bench.settle();
-        for _ in 0..ACTS {
+        for _ in 0..OPERATIONS {
             act(&mut bench, controller, &mut random);
             bench.cluster.advance(Duration::from_secs(random.pick(&[1, 20, 90, 400, 4000])));
         }

@@ -45,7 +45,7 @@ impl Scene {
         }
         let mut random = Random::from_seed(seed);
         for _ in 0..OPERATIONS {
-            let operation = random.pick(subject.acts());
+            let operation = random.pick(subject.operations());
             (operation.run)(&mut Direct { cluster: &mut cluster }, &mut random);
             cluster.advance(Duration::from_mins(random.below(3)));
         }
@@ -60,7 +60,7 @@ impl Scene {
     pub(crate) fn some_change(&mut self) -> Option<(&'static str, Vec<Action>)> {
         let of_users = |name: &&str| *name != "other controller";
         let operations: Vec<_> =
-            self.subject.acts().iter().filter(|operation| of_users(&operation.actor)).collect();
+            self.subject.operations().iter().filter(|operation| of_users(&operation.actor)).collect();
         (0..20).find_map(|_| {
             let operation = self.random.pick(&operations);
             let mut copy = Copy { server: self.cluster.server.clone(), now: self.cluster.timestamp() };

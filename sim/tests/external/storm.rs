@@ -102,7 +102,7 @@ impl SystemUnderTest for Bridges {
         client.create(&external::metallb::pool_kind(), &pool("vips", "192.0.2.10/32", true));
     }
 
-    fn acts(&self) -> &'static [Operation] {
+    fn operations(&self) -> &'static [Operation] {
         &[Operation {
             name: "delete the cluster",
             actor: "user",
@@ -148,7 +148,7 @@ impl SystemUnderTest for Bridges {
 fn storms_affect_the_controller_and_never_the_external_systems() {
     let simulation = Simulation::new(&Bridges);
     let stormy = Duration::from_mins(10);
-    let (acts, aims) = (Bridges.acts(), Bridges.actions());
+    let (acts, aims) = (Bridges.operations(), Bridges.actions());
     let range = Range { controller: "bridge", stormy, faults: &[], acts, aims, members: Vec::new() };
     let (mut available, mut gone) = (0, 0);
     for seed in 0..40 {

@@ -59,7 +59,7 @@ pub async fn act(
         if began.elapsed() + LAST_ACT > TROUBLE {
             return Ok(());
         }
-        let act = draw(subject.acts(), &mut random);
+        let act = draw(subject.operations(), &mut random);
         trace.record("users", act.name, &[]);
         with_client(&state, &beyond, &trace, |client| (act.run)(client, &mut random));
     }

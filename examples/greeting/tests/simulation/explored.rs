@@ -130,7 +130,7 @@ fn a_deletion_by_name_is_found() {
         exploration.run(&Greetings, &REPLACED, Some(&DELETES_BY_NAME), &|_| ControlFlow::Continue(()));
     let failure = explored.failure.expect("the bug is found");
     let violation = failure.run.violation.as_ref().expect("a violation");
-    assert_eq!(violation.invariant, "nothing_foreign_is_touched");
+    assert_eq!(violation.invariant, "only_own_objects_are_changed");
     let text = Timeline::of(&failure.plan, &failure.run).text();
     assert!(text.contains("replace the ConfigMap"), "{text}");
 }

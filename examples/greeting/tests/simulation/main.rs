@@ -37,7 +37,7 @@ impl SystemUnderTest for Greetings {
         client.create_kind(&crd, &["team-a", "team-b", LOBBY]);
     }
 
-    fn acts(&self) -> &'static [Operation] {
+    fn operations(&self) -> &'static [Operation] {
         OPERATIONS
     }
 

@@ -26,5 +26,5 @@ pub(crate) static DELETES_BY_NAME: Bug = Bug {
 fn a_deletion_by_name_is_found() {
     let summary = search(&Simulation::new(&Greetings).with_bug(&DELETES_BY_NAME));
     let found = summary.failures.values().next().map(|violation| violation.invariant);
-    assert_eq!(found, Some("nothing_foreign_is_touched"));
+    assert_eq!(found, Some("only_own_objects_are_changed"));
 }

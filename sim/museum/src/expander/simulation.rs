@@ -34,7 +34,7 @@ impl SystemUnderTest for Expander {
         kinds::create(client, &volume(), &[]);
     }
 
-    fn acts(&self) -> &'static [Operation] {
+    fn operations(&self) -> &'static [Operation] {
         OPERATIONS
     }
 

@@ -6,7 +6,7 @@ use crate::exhibit::{Class, Exhibit};
 /// The exhibits.
 pub const ALL: &[Exhibit] = &[
     Exhibit {
-        bug: "takes_a_failed_list_for_empty",
+        bug: "treats_a_failed_list_as_empty",
         project: "argoproj/argo-cd",
         issue: 18480,
         class: Class::FailedRead,

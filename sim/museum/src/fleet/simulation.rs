@@ -39,7 +39,7 @@ impl SystemUnderTest for Fleet {
         }
     }
 
-    fn acts(&self) -> &'static [Operation] {
+    fn operations(&self) -> &'static [Operation] {
         OPERATIONS
     }
 

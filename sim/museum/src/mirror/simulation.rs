@@ -37,7 +37,7 @@ impl SystemUnderTest for Mirror {
         kinds::create(client, &app(), &[NAMESPACES[0], NAMESPACES[1], SHARED]);
     }
 
-    fn acts(&self) -> &'static [Operation] {
+    fn operations(&self) -> &'static [Operation] {
         OPERATIONS
     }
 

@@ -39,7 +39,7 @@ impl SystemUnderTest for Reporter {
         kinds::create(client, &worker(), &[]);
     }
 
-    fn acts(&self) -> &'static [Operation] {
+    fn operations(&self) -> &'static [Operation] {
         OPERATIONS
     }
 

@@ -37,7 +37,7 @@ impl SystemUnderTest for Scaler {
         kinds::create(client, &worker(), &[]);
     }
 
-    fn acts(&self) -> &'static [Operation] {
+    fn operations(&self) -> &'static [Operation] {
         OPERATIONS
     }
 

@@ -303,7 +303,7 @@ impl<'a> Running<'a> {
                 self.after(left, Later::SpeedUp);
             }
             Fault::Operation { name, seed } => {
-                let acts = self.simulation.subject.acts();
+                let acts = self.simulation.subject.operations();
                 if let Some(act) = acts.iter().find(|act| act.name == name) {
                     let mut client = ClusterClient { cluster: &mut self.cluster, actor: act.actor };
                     (act.run)(&mut client, &mut Random::from_seed(*seed));

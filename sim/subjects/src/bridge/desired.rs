@@ -9,7 +9,7 @@ use lockstep_bridge::names::{self, BRIDGE_NAME, BRIDGE_NAMESPACE, condition};
 use lockstep_engine::object::{Kind, controller_uid, is_deleting, label, metadata};
 use serde_json::Value;
 
-use super::stage::{DPF, DPU_CLUSTERS, NAMESPACE, content};
+use super::setup::{DPF, DPU_CLUSTERS, NAMESPACE, content};
 
 pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     let bridges = server.objects(&names::bridge());

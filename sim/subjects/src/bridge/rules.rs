@@ -14,19 +14,19 @@ mod judged;
 
 pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
-        name: "a_cluster_goes_only_with_its_bridge",
+        name: "clusters_are_deleted_only_with_their_bridge",
         sentence: "A HostedCluster or NodePool is deleted only when its bridge is being deleted, even if other objects are missing.",
-        holds: a_cluster_goes_only_with_its_bridge,
+        holds: clusters_are_deleted_only_with_their_bridge,
     },
     Invariant {
-        name: "the_finalizer_comes_first",
+        name: "the_finalizer_is_added_first",
         sentence: "Nothing is created for a bridge without the finalizer.",
-        holds: the_finalizer_comes_first,
+        holds: the_finalizer_is_added_first,
     },
     Invariant {
-        name: "the_finalizer_goes_last",
+        name: "the_finalizer_is_removed_last",
         sentence: "The finalizer is removed only when the HostedCluster and the NodePool of the bridge are gone.",
-        holds: the_finalizer_goes_last,
+        holds: the_finalizer_is_removed_last,
     },
     Invariant {
         name: "phases_follow_the_table",
@@ -84,9 +84,9 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: an_address_is_released_only_for_another_bridge,
     },
     Invariant {
-        name: "what_is_immutable_is_left_alone",
+        name: "immutable_fields_are_not_changed",
         sentence: "No write is refused because it changes a field that HyperShift can't change.",
-        holds: what_is_immutable_is_left_alone,
+        holds: immutable_fields_are_not_changed,
     },
 ];
 
@@ -216,7 +216,7 @@ fn bridge_of(moment: &Moment<'_>, uid: &str) -> Option<std::sync::Arc<Value>> {
     moment.server.objects(&names::bridge()).into_iter().find(|bridge| metadata(bridge, "uid") == uid)
 }
 
-fn a_cluster_goes_only_with_its_bridge(moment: &Moment<'_>) -> Result<(), String> {
+fn clusters_are_deleted_only_with_their_bridge(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, change)) = moment.entry.by_process() else { return Ok(()) };
     if !is_cluster(&change.object) || !is_deletion(change) {
         return Ok(());
@@ -230,7 +230,7 @@ fn a_cluster_goes_only_with_its_bridge(moment: &Moment<'_>) -> Result<(), String
     }
 }
 
-fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
+fn the_finalizer_is_added_first(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, Change { object, old: None, new: Some(new), .. })) = moment.entry.by_process() else {
         return Ok(());
     };
@@ -243,7 +243,7 @@ fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
     }
 }
 
-fn the_finalizer_goes_last(moment: &Moment<'_>) -> Result<(), String> {
+fn the_finalizer_is_removed_last(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, Change { object, old: Some(old), new, .. })) = moment.entry.by_process() else {
         return Ok(());
     };
@@ -410,7 +410,7 @@ fn conditions(object: &Value, name: &str, status: &str) -> bool {
     conditions.into_iter().any(|condition| condition["type"] == name && condition["status"] == status)
 }
 
-fn what_is_immutable_is_left_alone(moment: &Moment<'_>) -> Result<(), String> {
+fn immutable_fields_are_not_changed(moment: &Moment<'_>) -> Result<(), String> {
     let What::Carried(carried) = &moment.entry.what else { return Ok(()) };
     let is_refused = carried.failed == Some(lockstep_engine::action::Class::Invalid)
         && carried.fate == lockstep_sim::cluster::FaultVerdict::Served;

@@ -11,7 +11,7 @@ use lockstep_sim::bugs::{Bug, Flaw, plant};
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
-use super::common::{Deaf, DpuClusters, Extra, LogsSecrets, NoFinalizer, Secrets, Unheard, change, is};
+use super::common::{DpuClusters, Extra, Ignores, LogsSecrets, NoFinalizer, Secrets, Unheard, change, is};
 use super::requests::{StatusAlways, TimesMove, status_patch};
 
 mod status;
@@ -26,39 +26,43 @@ const fn bug(
 
 pub(super) const BUGS: &[Bug] = &[
     bug(
-        "takes_over_what_is_there",
+        "overwrites_existing_objects",
         "Objects are applied instead of created, over any object of that name.",
         plant::<TakesOver>,
     ),
-    bug("never_enters_the_finalizer", "Clusters are created without the finalizer.", plant::<NoFinalizer>),
-    bug("leaves_before_the_cluster", "A cluster that is being deleted counts as gone.", plant::<LeavesEarly>),
+    bug("never_adds_the_finalizer", "Clusters are created without the finalizer.", plant::<NoFinalizer>),
     bug(
-        "takes_clusters_down_with_dpuclusters",
+        "removes_the_finalizer_before_the_cluster",
+        "A cluster that is being deleted counts as gone.",
+        plant::<LeavesEarly>,
+    ),
+    bug(
+        "deletes_clusters_with_dpuclusters",
         "When a DPUCluster is deleted, its HostedClusters are deleted.",
         plant::<TakesDown>,
     ),
     bug(
-        "fights_over_what_is_immutable",
+        "writes_immutable_fields",
         "The spec's availability is written although HyperShift can't change it.",
         plant::<Fights>,
     ),
-    bug("phases_jump", "A phase goes back to Pending.", plant::<PhasesJump>),
+    bug("phases_go_back", "A phase goes back to Pending.", plant::<PhasesJump>),
     bug("never_injects", "The DPUCluster never gets its kubeconfig.", plant::<NeverInjects>),
     bug("copies_once", "A rotated Secret is not copied.", plant::<CopiesOnce>),
-    bug("deaf_to_secrets", "Changes of Secrets are ignored.", plant::<Deaf<Secrets>>),
-    bug("deaf_to_dpuclusters", "Changes of DPUClusters are ignored.", plant::<Deaf<DpuClusters>>),
-    bug("deaf_to_hostedclusters", "Changes of HostedClusters are ignored.", plant::<Deaf<HostedClusters>>),
+    bug("ignores_secrets", "Changes of Secrets are ignored.", plant::<Ignores<Secrets>>),
+    bug("ignores_dpuclusters", "Changes of DPUClusters are ignored.", plant::<Ignores<DpuClusters>>),
+    bug("ignores_hostedclusters", "Changes of HostedClusters are ignored.", plant::<Ignores<HostedClusters>>),
     bug("no_owner", "HostedClusters are created without their owner.", plant::<NoOwner>),
     bug(
-        "leaves_the_kubeconfig",
+        "keeps_the_kubeconfig",
         "The kubeconfig is kept when the bridge is deleted.",
         plant::<LeavesKubeconfig>,
     ),
     bug("ready_too_early", "A HostedCluster counts as available once it exists.", plant::<ReadyTooEarly>),
-    bug("never_asks_for_the_address", "The address is not requested from MetalLB.", plant::<NeverAsks>),
-    bug("marks_the_service", "HyperShift's Service gets a label.", plant::<MarksService>),
+    bug("never_requests_the_address", "The address is not requested from MetalLB.", plant::<NeverAsks>),
+    bug("labels_the_service", "HyperShift's Service gets a label.", plant::<MarksService>),
     bug(
-        "takes_the_dpucluster_over",
+        "replaces_another_kubeconfig",
         "A kubeconfig that another client gave a DPUCluster is replaced.",
         plant::<TakesDpuClusterOver>,
     ),
@@ -79,12 +83,12 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<RaisesNodePool>,
     ),
     bug(
-        "takes_new_tokens_for_broken",
+        "treats_new_tokens_as_broken",
         "A NodePool with a new token that does not exist yet is reported as unhealthy.",
         plant::<TokensBreak>,
     ),
     bug(
-        "takes_a_pause_for_a_failure",
+        "treats_a_pause_as_a_failure",
         "A cluster that serves is Failed while HyperShift is paused.",
         plant::<status::PauseFails>,
     ),
@@ -99,27 +103,27 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<status::Trusts>,
     ),
     bug(
-        "overlooks_who_has_an_address",
+        "ignores_addresses_of_others",
         "Services of other clients count as Services without an address.",
         plant::<OverlooksUsers>,
     ),
     bug(
-        "asks_only_once",
+        "requests_the_address_once",
         "An address that MetalLB has refused is not requested again when it is free.",
         plant::<AsksOnce>,
     ),
     bug(
-        "takes_degraded_for_failed",
+        "treats_degraded_as_failed",
         "A cluster that serves is Failed when HyperShift reports it as degraded.",
         plant::<status::DegradedFails>,
     ),
     bug(
-        "takes_a_move_for_a_failure",
+        "treats_a_move_as_a_failure",
         "A cluster with a pending change of its address is Failed until it has the new address.",
         plant::<status::MoveFails>,
     ),
     bug(
-        "gives_the_ingress_at_once",
+        "reports_the_ingress_at_once",
         "The status has the ingress endpoint as soon as a HostedCluster exists.",
         plant::<status::EarlyIngress>,
     ),

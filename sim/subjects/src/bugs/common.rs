@@ -74,18 +74,18 @@ impl Unheard for DpuClusters {
 }
 
 /// Drops all events of a kind after its first list.
-pub(super) struct Deaf<K> {
+pub(super) struct Ignores<K> {
     listed: bool,
     to: PhantomData<K>,
 }
 
-impl<K> Default for Deaf<K> {
+impl<K> Default for Ignores<K> {
     fn default() -> Self {
         Self { listed: false, to: PhantomData }
     }
 }
 
-impl<K: Unheard> Flaw for Deaf<K> {
+impl<K: Unheard> Flaw for Ignores<K> {
     fn event(&mut self, event: Event) -> Option<Event> {
         match &event {
             Event::ListStarted { kind }

@@ -13,7 +13,7 @@ use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
 use super::common::{
-    Asked, Deaf, DpuClusters, Extra, LogsSecrets, NoFinalizer, Secrets, Unheard, change, decoded, is,
+    Asked, DpuClusters, Extra, Ignores, LogsSecrets, NoFinalizer, Secrets, Unheard, change, decoded, is,
 };
 use super::requests::{StatusAlways, TimesMove};
 
@@ -27,7 +27,7 @@ const fn bug(
 
 pub(super) const BUGS: &[Bug] = &[
     bug(
-        "takes_applications_over",
+        "overwrites_applications",
         "An Application is applied over any object of that name, without an ownership check.",
         plant::<TakesOver>,
     ),
@@ -37,11 +37,15 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<NoFinalizer>,
     ),
     bug(
-        "lets_services_go_at_once",
+        "removes_the_finalizer_at_once",
         "The finalizer of a deleted service is removed before its Applications.",
         plant::<LetsGo>,
     ),
-    bug("gives_clusters_up", "A cluster that is not ready loses its Applications.", plant::<GivesUp>),
+    bug(
+        "deletes_applications_of_unready_clusters",
+        "A cluster that is not ready loses its Applications.",
+        plant::<GivesUp>,
+    ),
     bug(
         "secret_before_applications",
         "Argo CD's Secret is removed as soon as its cluster is deleted.",
@@ -59,7 +63,7 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<NamesOneServer>,
     ),
     bug(
-        "takes_failures_for_done",
+        "treats_failures_as_success",
         "A failed write of an Application counts as written.",
         plant::<FailuresAreDone>,
     ),
@@ -68,24 +72,28 @@ pub(super) const BUGS: &[Bug] = &[
     bug("owns_secrets", "Argo CD's Secrets are owned by a service of another namespace.", plant::<Owns>),
     bug("logs_credentials", "The data of Secrets that are read is logged.", plant::<LogsSecrets>),
     bug("annotates_credentials", "Credentials are written to Applications.", plant::<Annotates>),
-    bug("leaves_applications", "Applications of deleted clusters are kept.", plant::<LeavesApplications>),
-    bug("leaves_secrets", "Argo CD's Secrets are never removed.", plant::<LeavesSecrets>),
-    bug("deaf_to_kubeconfigs", "Rotated credentials are ignored.", plant::<Deaf<Secrets>>),
-    bug("deaf_to_clusters", "New and deleted clusters are ignored.", plant::<Deaf<DpuClusters>>),
-    bug("deaf_to_argo", "Status changes from Argo CD are ignored.", plant::<Deaf<Applications>>),
+    bug("keeps_applications", "Applications of deleted clusters are kept.", plant::<LeavesApplications>),
+    bug("keeps_secrets", "Argo CD's Secrets are never removed.", plant::<LeavesSecrets>),
+    bug("ignores_kubeconfigs", "Rotated credentials are ignored.", plant::<Ignores<Secrets>>),
+    bug("ignores_clusters", "New and deleted clusters are ignored.", plant::<Ignores<DpuClusters>>),
+    bug("ignores_argocd_events", "Status changes from Argo CD are ignored.", plant::<Ignores<Applications>>),
     bug(
-        "well_before_argo_says_so",
+        "healthy_before_the_first_comparison",
         "An Application that Argo CD has not compared yet counts as synced and healthy.",
         plant::<ReadyTooEarly>,
     ),
     bug(
-        "overlooks_hooks",
+        "ignores_hooks",
         "A service is Ready although a hook has failed, because the operation is ignored.",
         plant::<OverlooksHooks>,
     ),
-    bug("ends_every_sync", "Every sync is terminated as soon as it is observed.", plant::<EndsEverySync>),
     bug(
-        "follows_every_look",
+        "terminates_every_sync",
+        "Every sync is terminated as soon as it is observed.",
+        plant::<EndsEverySync>,
+    ),
+    bug(
+        "writes_every_comparison_time",
         "The time of each comparison by Argo CD is written to the status.",
         plant::<FollowsLooks>,
     ),

@@ -53,13 +53,13 @@ pub(super) const BUGS: &[Bug] = &[
     bug("skips_are_not_counted", "Skipped resources are not counted.", plant::<SkipsAreNotCounted>),
     bug("logs_broker_url", "The broker's URL is logged after connecting.", plant::<LogsTheUrl>),
     bug(
-        "an_api_that_is_busy_is_given_up",
+        "never_retries_a_busy_api",
         "After a response with Retry-After, the API is never requested again.",
         plant::<GivesUp>,
     ),
     bug("outages_are_not_reported", "All conditions are True during every outage.", plant::<AllIsWell>),
     bug(
-        "takes_pleas_for_failures",
+        "treats_retry_after_as_a_failure",
         "A page that the API delays (429) counts as failed and is skipped.",
         plant::<TakesPleasForFailures>,
     ),
@@ -73,14 +73,18 @@ pub(super) const BUGS: &[Bug] = &[
         "A page that can't be read counts as empty, and so as the end of the list.",
         plant::<FailingPageIsTheLast>,
     ),
-    bug("asks_beyond_the_end", "Pages beyond the end of the list are requested.", plant::<AsksBeyondTheEnd>),
+    bug(
+        "requests_pages_beyond_the_end",
+        "Pages beyond the end of the list are requested.",
+        plant::<AsksBeyondTheEnd>,
+    ),
     bug(
         "skips_what_is_too_large",
         "A page that is too large counts as failed and is skipped.",
         plant::<SkipsWhatIsTooLarge>,
     ),
     bug(
-        "begins_anywhere",
+        "begins_at_page_6",
         "After a poll that read nothing, the next one begins at page 6.",
         plant::<BeginsAnywhere>,
     ),

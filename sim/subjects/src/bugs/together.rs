@@ -15,7 +15,7 @@ use lockstep_sim::bugs::{Bug, Flaw, plant};
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
-use super::common::{Deaf, Extra, Secrets, change, is};
+use super::common::{Extra, Ignores, Secrets, change, is};
 use super::dpuservice::Known;
 use crate::together::NAME;
 
@@ -29,7 +29,7 @@ const fn bug(
 
 pub(super) const BUGS: &[Bug] = &[
     bug(
-        "takes_kubeconfigs_for_its_own",
+        "treats_kubeconfigs_as_its_own",
         "When a DPUCluster is deleted, the DPUService controller deletes the kubeconfig that the Bridge has created.",
         |machine| within::<TakesKubeconfigs>(dpuservice::CONTROLLER, machine),
     ),
@@ -39,12 +39,12 @@ pub(super) const BUGS: &[Bug] = &[
         |machine| within::<IgnoresBridges>(dpuservice::CONTROLLER, machine),
     ),
     bug(
-        "deaf_to_copies",
+        "ignores_new_secrets",
         "The DPUService controller ignores Secrets that are created after it has started.",
-        |machine| within::<Deaf<Secrets>>(dpuservice::CONTROLLER, machine),
+        |machine| within::<Ignores<Secrets>>(dpuservice::CONTROLLER, machine),
     ),
     bug(
-        "takes_disconnected_for_deleted",
+        "treats_disconnected_as_deleted",
         "The DPUService controller treats a DPUCluster without a kubeconfig as deleted.",
         |machine| within::<DisconnectedIsDeleted>(dpuservice::CONTROLLER, machine),
     ),

@@ -11,7 +11,7 @@ use lockstep_external::dpu_clusters::release;
 use serde_json::{Value, json};
 
 use super::identity;
-use super::stage::{connected_server, project_ref};
+use super::setup::{connected_server, project_ref};
 
 pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     let mut differences = Vec::new();

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use self::past::{STALE, age, is_leaving, lasts, was_leaving};
 use super::identity;
-use super::stage::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
+use super::setup::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
 
 mod ended;
 mod past;
@@ -33,19 +33,19 @@ const MEDDLING: Duration = Duration::from_mins(15);
 
 pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
-        name: "an_application_goes_with_its_service_or_cluster",
+        name: "applications_are_deleted_only_with_their_service_or_cluster",
         sentence: "The Application of a service on a cluster is not deleted while both remain.",
-        holds: an_application_goes_with_its_service_or_cluster,
+        holds: applications_are_deleted_only_with_their_service_or_cluster,
     },
     Invariant {
-        name: "an_application_is_made_once",
+        name: "applications_are_created_once",
         sentence: "No Application is created if one exists for this service and cluster: none is renamed, none is duplicated.",
-        holds: an_application_is_made_once,
+        holds: applications_are_created_once,
     },
     Invariant {
-        name: "what_was_taken_over_is_left_alone",
+        name: "released_applications_are_not_changed",
         sentence: "An Application that no longer names a service is not changed, once the controller could know that.",
-        holds: what_was_taken_over_is_left_alone,
+        holds: released_applications_are_not_changed,
     },
     Invariant {
         name: "a_secret_outlives_its_applications",
@@ -58,14 +58,14 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: the_project_outlives_the_applications,
     },
     Invariant {
-        name: "the_finalizer_comes_first",
+        name: "the_finalizer_is_added_first",
         sentence: "No Application is created for a service without the finalizer.",
-        holds: the_finalizer_comes_first,
+        holds: the_finalizer_is_added_first,
     },
     Invariant {
-        name: "the_finalizer_goes_last",
+        name: "the_finalizer_is_removed_last",
         sentence: "The finalizer of a service is removed only when its Applications are gone.",
-        holds: the_finalizer_goes_last,
+        holds: the_finalizer_is_removed_last,
     },
     Invariant {
         name: "nothing_is_left_running",
@@ -73,9 +73,9 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: nothing_is_left_running,
     },
     Invariant {
-        name: "a_chart_goes_where_its_cluster_is",
+        name: "applications_name_the_server_of_their_cluster",
         sentence: "An Application names a server that the kubeconfig of its cluster names.",
-        holds: a_chart_goes_where_its_cluster_is,
+        holds: applications_name_the_server_of_their_cluster,
     },
     Invariant {
         name: "a_server_has_one_secret",
@@ -83,9 +83,9 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: a_server_has_one_secret,
     },
     Invariant {
-        name: "nothing_has_an_owner_elsewhere",
+        name: "no_owner_in_another_namespace",
         sentence: "No object in Argo CD's namespace gets an owner reference, because the garbage collector would delete it.",
-        holds: nothing_has_an_owner_elsewhere,
+        holds: no_owner_in_another_namespace,
     },
     Invariant {
         name: "reconciled_means_written",
@@ -98,9 +98,9 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: statements::ready_means_deployed,
     },
     Invariant {
-        name: "a_sync_is_ended_when_it_holds_up_a_change",
+        name: "only_blocking_syncs_are_terminated",
         sentence: "The sync of an Application that remains is terminated only if the desired state has differed for five minutes.",
-        holds: ended::a_sync_is_ended_when_it_holds_up_a_change,
+        holds: ended::only_blocking_syncs_are_terminated,
     },
     Invariant {
         name: "a_paused_service_changes_nothing",
@@ -174,7 +174,7 @@ fn applications(moment: &Moment<'_>) -> Vec<(ObjectRef, Arc<Value>, Name, Name)>
     made.collect()
 }
 
-fn an_application_goes_with_its_service_or_cluster(moment: &Moment<'_>) -> Result<(), String> {
+fn applications_are_deleted_only_with_their_service_or_cluster(moment: &Moment<'_>) -> Result<(), String> {
     let Some((change, service, cluster)) = application(moment).filter(|(change, ..)| is_deletion(change))
     else {
         return Ok(());
@@ -189,7 +189,7 @@ fn an_application_goes_with_its_service_or_cluster(moment: &Moment<'_>) -> Resul
     Err(format!("{} was deleted, and both {service} and {cluster} stay", change.object))
 }
 
-fn an_application_is_made_once(moment: &Moment<'_>) -> Result<(), String> {
+fn applications_are_created_once(moment: &Moment<'_>) -> Result<(), String> {
     let Some((change, service, cluster)) = application(moment).filter(|(change, ..)| change.old.is_none())
     else {
         return Ok(());
@@ -205,7 +205,7 @@ fn an_application_is_made_once(moment: &Moment<'_>) -> Result<(), String> {
     }
 }
 
-fn what_was_taken_over_is_left_alone(moment: &Moment<'_>) -> Result<(), String> {
+fn released_applications_are_not_changed(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, Change { object, old: Some(old), .. })) = moment.entry.by_process() else { return Ok(()) };
     if object.kind != names::application() || identity::of_application(old).is_some() {
         return Ok(());
@@ -267,7 +267,7 @@ fn the_project_outlives_the_applications(moment: &Moment<'_>) -> Result<(), Stri
     }
 }
 
-fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
+fn the_finalizer_is_added_first(moment: &Moment<'_>) -> Result<(), String> {
     let Some((change, service, _)) = application(moment).filter(|(change, ..)| change.old.is_none()) else {
         return Ok(());
     };
@@ -285,7 +285,7 @@ fn the_finalizer_comes_first(moment: &Moment<'_>) -> Result<(), String> {
     Err(format!("{} was made for a service without the finalizer", change.object))
 }
 
-fn the_finalizer_goes_last(moment: &Moment<'_>) -> Result<(), String> {
+fn the_finalizer_is_removed_last(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, Change { object, old: Some(old), new, .. })) = moment.entry.by_process() else {
         return Ok(());
     };
@@ -319,8 +319,8 @@ fn nothing_is_left_running(moment: &Moment<'_>) -> Result<(), String> {
     });
     // Another cluster may have had the name, or this one may have moved, or its kubeconfig may name another server.
     let destination = old["spec"]["destination"]["server"].as_str().unwrap_or_default();
-    let said = stage::connected_server(moment.server, there);
-    let is_elsewhere = stage::is_provided(&cluster) && stage::server(&cluster) != destination;
+    let said = setup::connected_server(moment.server, there);
+    let is_elsewhere = setup::is_provided(&cluster) && setup::server(&cluster) != destination;
     let moved = is_elsewhere || said.as_deref() != Some(destination);
     match left {
         Some(left) if !is_deleting(there) && !moved && !was_meddled_with(moment, object, &cluster) => {
@@ -352,11 +352,11 @@ fn was_meddled_with(moment: &Moment<'_>, application: &ObjectRef, cluster: &Name
 /// Returns the Secrets that have been the kubeconfig of a cluster.
 fn kubeconfigs(moment: &Moment<'_>, cluster: &Name) -> BTreeSet<ObjectRef> {
     let versions = moment.history.versions(&cluster_ref(cluster)).iter();
-    let named = versions.filter_map(|version| stage::named_kubeconfig(version.object.as_deref()?));
+    let named = versions.filter_map(|version| setup::named_kubeconfig(version.object.as_deref()?));
     named.chain([kubeconfig_ref(cluster)]).collect()
 }
 
-fn a_chart_goes_where_its_cluster_is(moment: &Moment<'_>) -> Result<(), String> {
+fn applications_name_the_server_of_their_cluster(moment: &Moment<'_>) -> Result<(), String> {
     let Some((change, _, cluster)) = application(moment) else { return Ok(()) };
     let server = |object: &Option<Arc<Value>>| {
         object.as_ref().and_then(|object| object["spec"]["destination"]["server"].as_str().map(str::to_owned))
@@ -369,7 +369,7 @@ fn a_chart_goes_where_its_cluster_is(moment: &Moment<'_>) -> Result<(), String> 
     let versions = kubeconfigs.iter().flat_map(|kubeconfig| moment.history.versions(kubeconfig));
     let mut texts = versions
         .filter_map(|version| version.object.as_deref().map(|secret| decoded(secret, "super-admin.conf")));
-    if stage::server(&cluster) == new || texts.any(|text| text.contains(&line)) {
+    if setup::server(&cluster) == new || texts.any(|text| text.contains(&line)) {
         return Ok(());
     }
     Err(format!("{} goes to {new}, where {cluster} has never been", change.object))
@@ -389,7 +389,7 @@ fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
         let Some(cluster) = identity::of_secret(&secret).filter(|_| is_argos) else { continue };
         let server = decoded(&secret, "server");
         let kubeconfig =
-            moment.server.object(&cluster_ref(&cluster)).and_then(|it| stage::named_kubeconfig(it));
+            moment.server.object(&cluster_ref(&cluster)).and_then(|it| setup::named_kubeconfig(it));
         let kubeconfig = kubeconfig.unwrap_or_else(|| kubeconfig_ref(&cluster));
         let targets = [reference(&names::secret(), &secret), cluster_ref(&cluster), kubeconfig];
         // If two clusters swap their servers, one of them may be stuck in an intermediate state.
@@ -407,7 +407,7 @@ fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn nothing_has_an_owner_elsewhere(moment: &Moment<'_>) -> Result<(), String> {
+fn no_owner_in_another_namespace(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, Change { object, old, new: Some(new), .. })) = moment.entry.by_process() else {
         return Ok(());
     };

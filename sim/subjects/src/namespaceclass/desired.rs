@@ -11,7 +11,7 @@ use lockstep_namespaceclass::names::{self, CLASS_LABEL};
 use lockstep_sim::history::reference;
 use serde_json::Value;
 
-use super::acts::{ADDED, pool_kinds};
+use super::operations::{ADDED, pool_kinds};
 
 /// The keys that other clients and controllers write to objects of a class.
 const OF_OTHERS: [&str; 5] = [ADDED, ".dockerconfigjson", "id_rsa.pub", "ssh-publickey", "super-admin.conf"];

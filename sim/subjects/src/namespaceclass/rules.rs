@@ -12,8 +12,8 @@ use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
 use serde_json::Value;
 
 use self::change::change_of_process;
-use super::acts::{is_content, pool_kinds};
 use super::desired::{class_of, is_as_wanted, wanted};
+use super::operations::{is_content, pool_kinds};
 
 mod change;
 mod removals;
@@ -26,9 +26,9 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: pruning_keeps_what_is_desired,
     },
     Invariant {
-        name: "a_wanted_binding_stays",
+        name: "bindings_of_labelled_namespaces_stay",
         sentence: "The binding of a namespace that has been in an existing class for a minute is not removed.",
-        holds: a_wanted_binding_stays,
+        holds: bindings_of_labelled_namespaces_stay,
     },
     Invariant {
         name: "adopted_objects_are_kept",
@@ -51,9 +51,9 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: ready_means_applied,
     },
     Invariant {
-        name: "a_namespace_that_goes_is_left_in_peace",
+        name: "no_requests_in_terminating_namespaces",
         sentence: "The controller makes no request in a namespace that it knows to be terminating.",
-        holds: a_namespace_that_goes_is_left_in_peace,
+        holds: no_requests_in_terminating_namespaces,
     },
     Invariant {
         name: "a_paused_class_changes_nothing",
@@ -217,7 +217,7 @@ fn class_worked_for(moment: &Moment<'_>, process: usize, binding: &ObjectRef) ->
     fenced.then(|| ObjectRef::cluster(&names::class(), &class))
 }
 
-fn a_wanted_binding_stays(moment: &Moment<'_>) -> Result<(), String> {
+fn bindings_of_labelled_namespaces_stay(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
     if change.object.kind != names::binding() || !is_deletion(change) {
         return Ok(());
@@ -384,7 +384,7 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn a_namespace_that_goes_is_left_in_peace(moment: &Moment<'_>) -> Result<(), String> {
+fn no_requests_in_terminating_namespaces(moment: &Moment<'_>) -> Result<(), String> {
     let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
     let Some(state) = moment.history.process(*process) else { return Ok(()) };
     let writes = step

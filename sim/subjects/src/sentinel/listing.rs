@@ -91,7 +91,7 @@ impl Listing {
         }
         if self.oversized.take().is_some_and(|size| size_of(url) >= size) {
             return Err(Testimony {
-                invariant: "what_is_too_large_is_read_in_parts",
+                invariant: "large_pages_are_read_in_parts",
                 sentence: "A page that is too large to be read is requested again with fewer items, down to one.",
                 seen: format!("after a page that was too large {url} was requested"),
             });
@@ -159,7 +159,7 @@ impl Listing {
             return Ok(());
         }
         Err(Testimony {
-            invariant: "a_failing_page_holds_back_no_other",
+            invariant: "a_failing_page_delays_no_other",
             sentence: "A cycle asks for every page of the list, whichever of them fail, unless the API refuses, six fail in a row, or nothing was read by this poll and the one before.",
             seen: format!(
                 "the cycle ended before the end of the list; the pages that failed last: {:?}",

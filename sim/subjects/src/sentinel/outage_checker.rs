@@ -153,7 +153,7 @@ impl Troubles {
             return Ok(());
         }
         Err(Testimony {
-            invariant: "a_broker_that_takes_nothing_is_left_alone",
+            invariant: "connections_to_a_failing_broker_are_bounded",
             sentence: "While no event gets through to the broker, connections are retried with exponential backoff.",
             seen: format!("{} connections failed or were lost within a minute", self.losses.len()),
         })

@@ -203,7 +203,7 @@ impl Eye {
             let counted = counts.get(&(demand as u8)).copied().unwrap_or(0);
             if reported.unwrap_or(0) != counted {
                 return Err(Testimony {
-                    invariant: "what_is_left_out_is_counted",
+                    invariant: "skipped_resources_are_counted",
                     sentence: "The skipped resources of each page are counted by their state, and its malformed ones as malformed.",
                     seen: format!("{demand:?}: {counted} on the page, {reported:?} counted"),
                 });
@@ -333,7 +333,7 @@ impl Eye {
 
 fn passed_over(url: &str) -> Testimony {
     Testimony {
-        invariant: "what_is_put_off_is_asked_for_again",
+        invariant: "delayed_pages_are_requested_again",
         sentence: "A page that the API delays (429) is the next page that is requested.",
         seen: format!("{url} was delayed, but was not requested again"),
     }

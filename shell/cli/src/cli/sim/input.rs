@@ -96,7 +96,7 @@ fn check(plan: &Plan) -> anyhow::Result<()> {
     within(&times)?;
     for fault in &plan.faults {
         if let What::Operation { name, .. } = &fault.what {
-            let names: Vec<&str> = subject.acts().iter().map(|act| act.name).collect();
+            let names: Vec<&str> = subject.operations().iter().map(|act| act.name).collect();
             ensure!(
                 names.contains(&name.as_str()),
                 "there is no operation {name:?}; there are: {}",

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::hyperfleet::report;
-use crate::hyperfleet::resource::{Kind, Labels, Status};
+use crate::hyperfleet::resource::{Kind, Labels, Status, Written};
 
 /// Returns a cluster that all adapters have reported as complete, ten seconds after the epoch.
 fn cluster() -> Resource {
@@ -32,6 +32,7 @@ fn cluster() -> Resource {
         updated: Timestamp::UNIX_EPOCH,
         deleted: None,
         status: Status::Conditions(report::unreported(Timestamp::UNIX_EPOCH)),
+        written: Written::default(),
     };
     report::report_all(&mut cluster, true, Timestamp::from_second(10).unwrap());
     cluster

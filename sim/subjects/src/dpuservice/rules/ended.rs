@@ -14,7 +14,7 @@ use super::past::lasts;
 /// How long a sync may continue after the wanted source has changed.
 const GRACE: Duration = Duration::from_mins(5);
 
-pub(super) fn a_sync_is_ended_when_it_holds_up_a_change(moment: &Moment<'_>) -> Result<(), String> {
+pub(super) fn only_blocking_syncs_are_terminated(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.entry.by_process() else {
         return Ok(());
     };

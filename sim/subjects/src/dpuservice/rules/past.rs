@@ -7,7 +7,7 @@ use lockstep_engine::object::{ObjectRef, is_deleting};
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
-use super::super::stage;
+use super::super::setup;
 
 /// Upper bound on the age of what a process knows: a watch may be late by two minutes, a pause may take one minute and a request
 /// half a minute; and a little more.
@@ -24,7 +24,7 @@ pub(super) fn was_leaving(moment: &Moment<'_>, target: &ObjectRef) -> bool {
     let versions = moment.history.versions(target);
     let ends = versions.iter().skip(1).map(|next| next.at).chain([moment.entry.at]);
     let mut recent = versions.iter().zip(ends).filter(|(_, end)| *end >= since);
-    let is_new = !stage::is_prepared(target) && versions.first().is_none_or(|first| first.at >= since);
+    let is_new = !setup::is_prepared(target) && versions.first().is_none_or(|first| first.at >= since);
     is_new
         || is_leaving(moment.server.object(target))
         || recent.any(|(version, _)| is_leaving(version.object.as_ref()))

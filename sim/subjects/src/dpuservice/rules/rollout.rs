@@ -10,7 +10,7 @@ use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
 use super::super::identity;
-use super::super::stage::cluster_ref;
+use super::super::setup::cluster_ref;
 use super::past::was_leaving;
 
 /// Returns an object, if the process has been told of its present generation.

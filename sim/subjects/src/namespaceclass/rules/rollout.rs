@@ -12,10 +12,10 @@ use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
 use super::change::change_of_process;
-use crate::namespaceclass::acts::pool_kinds;
 use crate::namespaceclass::desired::{
     excludes, is_as_wanted, is_available, is_outdated, is_paused, reports_drift, wanted,
 };
+use crate::namespaceclass::operations::pool_kinds;
 
 /// How long the write of a status may be on its way, as far as it is not delayed by a fault.
 const DECISION: Duration = Duration::from_secs(5);

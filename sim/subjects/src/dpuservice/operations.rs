@@ -15,12 +15,12 @@ use lockstep_sim::subject::{Client, Operation};
 use serde_json::{Value, json};
 
 use super::identity;
-use super::stage::{
+use super::setup::{
     self, CLUSTERS, HOLD, LAST_VERSION, REPOSITORY, SERVICES, SQUATTER, VERSIONS, access, cluster_ref,
     kubeconfig_ref, project_ref, server,
 };
 
-pub(super) const ACTS: &[Operation] = &[
+pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("create a service", "user", 12, create_service),
     Operation::new("delete a service", "user", 6, delete_service),
     Operation::new("choose a version", "user", 12, choose_version),
@@ -54,11 +54,11 @@ pub(super) const ACTS: &[Operation] = &[
 ];
 
 fn some_service(random: &mut Random) -> Name {
-    stage::name(random.pick(&SERVICES))
+    setup::name(random.pick(&SERVICES))
 }
 
 fn some_cluster(random: &mut Random) -> Name {
-    stage::name(random.pick(&CLUSTERS))
+    setup::name(random.pick(&CLUSTERS))
 }
 
 /// Returns a random object of a kind that matches.
@@ -89,7 +89,7 @@ fn some_secret(client: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
 /// service with a limit gets values that work on all clusters, because others halt its rollout.
 pub(super) fn settle(client: &mut dyn Client) {
     for service in SERVICES {
-        let target = stage::name(service).object(&names::service());
+        let target = setup::name(service).object(&names::service());
         let mut spec = json!({ "source": { "version": LAST_VERSION }, "paused": null });
         if client.server().object(&target).is_some_and(|service| service["spec"]["rollout"].is_object()) {
             spec["values"] = json!({
@@ -101,7 +101,7 @@ pub(super) fn settle(client: &mut dyn Client) {
 }
 
 fn create_service(client: &mut dyn Client, random: &mut Random) {
-    let mut service = stage::service(&some_service(random), random.pick(&VERSIONS));
+    let mut service = setup::service(&some_service(random), random.pick(&VERSIONS));
     service["spec"]["rollout"] = rollout(random);
     client.create(&names::service(), &service);
 }
@@ -169,14 +169,14 @@ fn change_values(client: &mut dyn Client, random: &mut Random) {
 fn let_service_go(client: &mut dyn Client, random: &mut Random) {
     let target = some_service(random).object(&names::service());
     if let Some(service) = client.server().object(&target).cloned().filter(|service| is_deleting(service)) {
-        stage::let_go(client, &service);
+        setup::let_go(client, &service);
     }
 }
 
 fn create_cluster(client: &mut dyn Client, random: &mut Random) {
     let cluster = some_cluster(random);
     if client.server().object(&cluster_ref(&cluster)).is_none() {
-        stage::create_cluster(client, &cluster);
+        setup::create_cluster(client, &cluster);
     }
 }
 
@@ -238,7 +238,7 @@ fn cut_off(client: &mut dyn Client, random: &mut Random) {
 }
 
 fn restore(client: &mut dyn Client, _: &mut Random) {
-    stage::restore(client);
+    setup::restore(client);
 }
 
 fn delete_application(client: &mut dyn Client, random: &mut Random) {
@@ -324,7 +324,7 @@ fn strip_project(client: &mut dyn Client, _: &mut Random) {
 /// Creates an object with a name that the controller would use, if possible for a service that does not exist yet.
 fn squat(client: &mut dyn Client, random: &mut Random) {
     let is_missing = |service: &(&str, &str)| {
-        client.server().object(&stage::name(*service).object(&names::service())).is_none()
+        client.server().object(&setup::name(*service).object(&names::service())).is_none()
     };
     let missing: Vec<_> = SERVICES.into_iter().filter(is_missing).collect();
     let (_, service) = random.pick(if missing.is_empty() { &SERVICES } else { &missing });

@@ -12,7 +12,7 @@ use lockstep_sim::invariant::SECRET;
 use lockstep_sim::subject::{Client, Operation};
 use serde_json::{Value, json};
 
-use super::stage::{
+use super::setup::{
     self, DPF, DPU_CLUSTERS, IMAGES, KUBECONFIG_OF_OTHERS, NAMESPACE, PULL_SECRETS, SSH_SECRETS,
     STORAGE_CLASS, VIPS,
 };
@@ -20,7 +20,7 @@ use super::stage::{
 /// The names of bridges: one for each DPUCluster, and one that has to wait.
 const BRIDGES: [&str; 4] = ["prod", "stage", "dev", "lab"];
 
-pub(super) const ACTS: &[Operation] = &[
+pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("create a bridge", "user", 12, create_bridge),
     Operation::new("delete a bridge", "user", 5, delete_bridge),
     Operation::new("choose a release image", "user", 6, choose_image),
@@ -190,18 +190,18 @@ fn rotate(client: &mut dyn Client, random: &mut Random) {
     let which = random.below(5).to_string();
     if random.below(2) == 0 {
         let name = random.pick(&PULL_SECRETS);
-        stage::write_secret(client, name, ".dockerconfigjson", &stage::docker_config(&which));
+        setup::write_secret(client, name, ".dockerconfigjson", &setup::docker_config(&which));
     } else {
-        stage::write_secret(client, random.pick(&SSH_SECRETS), "ssh-publickey", &stage::ssh_keys(&which));
+        setup::write_secret(client, random.pick(&SSH_SECRETS), "ssh-publickey", &setup::ssh_keys(&which));
     }
 }
 
 fn break_secret(client: &mut dyn Client, random: &mut Random) {
     let broken = format!("{{\"{SECRET}\": ");
     if random.below(2) == 0 {
-        stage::write_secret(client, random.pick(&PULL_SECRETS), ".dockerconfigjson", &broken);
+        setup::write_secret(client, random.pick(&PULL_SECRETS), ".dockerconfigjson", &broken);
     } else {
-        stage::write_secret(client, random.pick(&SSH_SECRETS), "ssh-publickey", &broken);
+        setup::write_secret(client, random.pick(&SSH_SECRETS), "ssh-publickey", &broken);
     }
 }
 
@@ -211,7 +211,7 @@ fn delete_secret(client: &mut dyn Client, random: &mut Random) {
 }
 
 fn restore(client: &mut dyn Client, _: &mut Random) {
-    stage::restore(client);
+    setup::restore(client);
 }
 
 fn delete_storage_class(client: &mut dyn Client, _: &mut Random) {
@@ -219,7 +219,7 @@ fn delete_storage_class(client: &mut dyn Client, _: &mut Random) {
 }
 
 fn delete_pool(client: &mut dyn Client, _: &mut Random) {
-    client.delete(&stage::pool());
+    client.delete(&setup::pool());
 }
 
 fn take_address(client: &mut dyn Client, random: &mut Random) {
@@ -232,7 +232,7 @@ fn take_address(client: &mut dyn Client, random: &mut Random) {
 
 /// Sets the address of a bridge to that of an unrelated Service.
 fn ask_for_a_strangers(client: &mut dyn Client, random: &mut Random) {
-    if let Some(address) = stage::address_of_stranger(client) {
+    if let Some(address) = setup::address_of_stranger(client) {
         change(client, random, &json!({ "metalLBVirtualIP": address }));
     }
 }
@@ -241,34 +241,34 @@ fn ask_for_a_strangers(client: &mut dyn Client, random: &mut Random) {
 fn ask_with_a_stranger(client: &mut dyn Client, random: &mut Random) {
     let address = random.pick(&["192.0.2.50", "192.0.2.51"]);
     if random.below(2) == 0 {
-        stage::move_stranger(client, address);
+        setup::move_stranger(client, address);
         change(client, random, &json!({ "metalLBVirtualIP": address }));
     } else {
         change(client, random, &json!({ "metalLBVirtualIP": address }));
-        stage::move_stranger(client, address);
+        setup::move_stranger(client, address);
     }
 }
 
 /// Moves the unrelated Service to another address.
 fn let_go(client: &mut dyn Client, random: &mut Random) {
-    stage::move_stranger(client, random.pick(&["192.0.2.60", "192.0.2.61"]));
+    setup::move_stranger(client, random.pick(&["192.0.2.60", "192.0.2.61"]));
 }
 
 fn stop_hypershift(client: &mut dyn Client, _: &mut Random) {
-    stage::run_hypershift(client, false);
+    setup::run_hypershift(client, false);
 }
 
 fn disturb_registry(client: &mut dyn Client, random: &mut Random) {
     let health = random.pick(&[Health::Up, Health::Down, Health::Forbidden]);
-    stage::with_registry(client, |registry| registry.health = health);
+    setup::with_registry(client, |registry| registry.health = health);
 }
 
 /// Revokes the controller's permission to list and watch a kind, or restores it for all kinds.
 fn forbid_watches(client: &mut dyn Client, random: &mut Random) {
-    let kinds = stage::watched();
+    let kinds = setup::watched();
     let index = usize::try_from(random.below(kinds.len() as u64)).unwrap_or(0);
     if random.below(3) == 0 {
-        return stage::permit_watches(client);
+        return setup::permit_watches(client);
     }
     client.permit_watches(&kinds[index], false);
 }
@@ -279,7 +279,7 @@ fn delete_dpu_cluster(client: &mut dyn Client, random: &mut Random) {
 }
 
 fn create_dpu_cluster(client: &mut dyn Client, random: &mut Random) {
-    stage::restore_dpu_cluster(client, random.pick(&DPU_CLUSTERS));
+    setup::restore_dpu_cluster(client, random.pick(&DPU_CLUSTERS));
 }
 
 /// Sets the kubeconfig of a DPUCluster in the name of another client, or removes it.

@@ -18,7 +18,7 @@ use super::expressions;
 use super::external::{Beyond, HOSTS};
 use super::names::{CONFIG, NAMESPACE, PASSWORD};
 
-pub(super) const ACTS: &[Operation] = &[
+pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("create resources", "user", 8, create),
     Operation::new("remove resources", "user", 4, remove),
     Operation::new("move a resource to another shard", "user", 4, relabel),

@@ -52,9 +52,9 @@ const CROSSING: &[Operation] = &[
     Operation::new("add a quota and a NetworkPolicy to a class", "admin", 3, add_limits),
 ];
 
-pub(super) static ACTS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
+pub(super) static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
     let of_members = MEMBERS.iter().flat_map(|member| {
-        let acts = member.acts().iter().filter(|act| ![RESTORE, FORBID_WATCHES].contains(&act.name));
+        let acts = member.operations().iter().filter(|act| ![RESTORE, FORBID_WATCHES].contains(&act.name));
         acts.map(|act| match act.name {
             SQUAT if member.name() == DpuService.name() => {
                 Operation { name: "squat on a name in Argo CD's namespace", ..*act }
@@ -113,7 +113,7 @@ fn create_missing_namespaces(client: &mut dyn Client) {
 /// Restores what each controller needs.
 fn restore(client: &mut dyn Client, random: &mut Random) {
     create_missing_namespaces(client);
-    for act in MEMBERS.iter().flat_map(|member| member.acts()).filter(|act| act.name == RESTORE) {
+    for act in MEMBERS.iter().flat_map(|member| member.operations()).filter(|act| act.name == RESTORE) {
         (act.run)(client, random);
     }
 }

@@ -18,7 +18,7 @@ pub(super) const ADDED: &str = "more";
 /// The finalizer by which another client holds back what was applied.
 pub(super) const HOLD: &str = "example.com/hold";
 
-pub(super) const ACTS: &[Operation] = &[
+pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("define a class", "admin", 6, define_class),
     Operation::new("update a class", "admin", 10, update_class),
     Operation::new("remove a class", "admin", 5, remove_class),
