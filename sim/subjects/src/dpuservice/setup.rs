@@ -164,6 +164,13 @@ pub(super) fn restore(client: &mut dyn Client) {
                 client.merge(&target, &json!({ "metadata": { "annotations": { SKIP_RECONCILE: null } } }));
             }
             if annotation(&object, SQUATTER).is_some() || is_lost(client, &object) {
+                // Argo CD deletes nothing during a sync, and retries a failing one without end.
+                if object["status"]["operationState"]["phase"] == "Running" {
+                    client.merge(
+                        &target,
+                        &json!({ "status": { "operationState": { "phase": "Terminating" } } }),
+                    );
+                }
                 client.delete(&target);
             }
         }
