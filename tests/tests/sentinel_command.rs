@@ -112,6 +112,7 @@ async fn of_two_replicas_only_the_leader_polls_until_it_ends() -> anyhow::Result
     let replica = async || {
         let mut command = sentinel()?;
         command.args(["--config=shard", "--namespace=default", "--leader-elect"]).args(FREE_PORTS);
+        command.env("LOCKSTEP_LOG_FORMAT", "json");
         Program::start(command, &host.kubeconfig_yaml()).await
     };
     let polls = async |replica: &Program| {
