@@ -14,7 +14,7 @@ mod search;
 /// Maximum number of seeds until each planted bug must be found.
 const HUNT_MAX: u64 = 100;
 
-static TOGETHER: Searched = Searched::new(&Together, 50, &[]);
+static TOGETHER: Searched = Searched::new(&Together, 20, &[]);
 
 #[test]
 fn every_seed_holds_every_invariant() {
@@ -28,9 +28,17 @@ fn the_same_seeds_give_the_same_hash_on_any_number_of_threads() {
     assert_eq!(some(1), some(2));
 }
 
+/// Bugs that the first seed finds, in each controller that has some, and in all. A run takes seconds, so only `nightly` hunts for all.
+const SOON: [&str; 4] =
+    ["ignores_new_secrets", "removes_other_kubeconfigs", "deletes_what_it_adopted", "shares_a_lease"];
+
 #[test]
-fn every_planted_bug_is_found() {
-    assert_eq!(TOGETHER.hunt(HUNT_MAX).len(), 13);
+fn planted_bugs_are_found() {
+    if std::env::var("LOCKSTEP_TIER").is_ok_and(|tier| tier == "nightly") {
+        assert_eq!(TOGETHER.hunt(HUNT_MAX).len(), 13);
+    } else {
+        assert_eq!(TOGETHER.hunt_for(|name| SOON.contains(&name), HUNT_MAX).len(), SOON.len());
+    }
 }
 
 #[test]

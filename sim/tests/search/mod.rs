@@ -101,10 +101,15 @@ impl Searched {
 
     /// Returns the number of seeds until each planted bug is found, in ascending order. Each must be found within `seeds_max`.
     pub(super) fn hunt(&self, seeds_max: u64) -> Vec<u64> {
+        self.hunt_for(|_| true, seeds_max)
+    }
+
+    /// Does the same for the planted bugs with these names.
+    pub(super) fn hunt_for(&self, is_wanted: impl Fn(&str) -> bool, seeds_max: u64) -> Vec<u64> {
         let simulation = Simulation::new(self.subject);
         let search = self.search(seeds_max);
-        let of_this = |bug: &&'static Bug| bug.controller == self.subject.name();
-        let planted: Vec<&Bug> = bugs::all().into_iter().filter(of_this).collect();
+        let is_wanted = |bug: &&'static Bug| bug.controller == self.subject.name() && is_wanted(bug.name);
+        let planted: Vec<&Bug> = bugs::all().into_iter().filter(is_wanted).collect();
         let found: Vec<Found> = std::thread::scope(|scope| {
             let hunts = planted.chunks(planted.len().div_ceil(2)).map(|half| {
                 let (simulation, search) = (&simulation, &search);
