@@ -29,7 +29,7 @@ impl dyn ExternalSystems {
         }
     }
 
-    /// Like [`find`](Self::find), to change the system.
+    /// Like `find`, to change the system.
     pub fn find_mut<T: ExternalSystems>(&mut self) -> Option<&mut T> {
         let this: &mut dyn Any = self;
         if this.is::<Combined>() {
