@@ -17,12 +17,12 @@
 //! | ownership of existing objects | [`ownership`] | decisions on ownership |
 //! | condition `Ready`, status tracking | [`status`], [`condition_cause`], `announce` | "Status Tracking" |
 //! | how many namespaces change at a time | `rollout` | decision 89 |
-//! | removals that are held | `removal_guard` | decision 97 |
+//! | removals that are held | `removal_guard`, `departures` | decision 97 |
 //! | drift of applied resources, repeated drift | [`drift`], [`drift_backoff`] | decisions on drift repair |
 //! | cached state | [`store`], [`model`], [`kinds`] | "Field Indexing" |
 //! | keys that each event enqueues | `watches`, [`controller`] | "Event-Driven Architecture" |
 //!
-//! The modules form layers. Each uses only earlier ones of this list: [`names`]; [`drift`], [`kinds`]; [`resolved_class`];
+//! The modules form layers. Each uses only earlier ones of this list: [`names`]; `departures`, [`drift`], [`kinds`]; [`resolved_class`];
 //! [`model`], [`drift_backoff`]; [`store`]; [`ownership`], [`condition_cause`]; [`plan`]; [`status`]; `requests`;
 //! [`controller`]; `rollout`, `removal_guard`, `announce`; [`reconcile`]; `watches`.
 //!
@@ -34,6 +34,7 @@ use lockstep_engine::operator;
 mod announce;
 pub mod condition_cause;
 pub mod controller;
+mod departures;
 pub mod drift;
 pub mod drift_backoff;
 pub mod kinds;

@@ -63,10 +63,13 @@ impl Reconcile for Controller {
         match stage {
             Stage::Class(stage) => self.resume_class(name, stage, outcomes, now).map(Stage::Class),
             Stage::Namespace(stage) => {
-                self.resume_namespace(name, stage, outcomes, now).map(Stage::Namespace)
+                let next = self.resume_namespace(name, stage, outcomes, now);
+                self.store.count_departure(name);
+                next.map(Stage::Namespace)
             }
             Stage::Binding(stage) => {
                 let next = self.resume_binding(name, stage, outcomes, now);
+                self.store.count_departure(name);
                 self.after_binding_step(name, &next);
                 next.map(Stage::Binding)
             }

@@ -14,6 +14,7 @@ pub(super) const TRAITS: Traits = Traits {
         include_str!("announce.rs"),
         include_str!("condition_cause.rs"),
         include_str!("controller.rs"),
+        include_str!("departures.rs"),
         include_str!("drift_backoff.rs"),
         include_str!("kinds.rs"),
         include_str!("model.rs"),

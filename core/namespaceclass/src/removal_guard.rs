@@ -31,12 +31,26 @@ impl Store {
             .is_some_and(|known| !known.terminating && (known.class.as_deref() != Some(class) || excludes()))
     }
 
+    /// Counts a namespace again, after a change of it or of its binding.
+    pub(super) fn count_departure(&mut self, namespace: &str) {
+        let binding = self.bindings.get(&namespace.to_owned());
+        let class = binding.map(|binding| &binding.class).filter(|class| self.is_leaving(namespace, class));
+        let class = class.cloned();
+        self.departures.set(namespace, class);
+    }
+
+    /// Counts all namespaces of a class again, after a change of the class: it may exclude others now.
+    pub(super) fn count_departures(&mut self, class: &str) {
+        let bound = self.bindings.keys_by(&BindingIndex::Class(class.to_owned()));
+        for namespace in bound.cloned().collect::<Vec<_>>() {
+            self.count_departure(&namespace);
+        }
+    }
+
     /// Returns whether more namespaces have lost a class than this percentage.
     fn is_mass_removal(&self, class: &str, percent: usize) -> bool {
-        let index = BindingIndex::Class(class.to_owned());
-        let leaving =
-            self.bindings.keys_by(&index).filter(|namespace| self.is_leaving(namespace, class)).count();
-        leaving > (self.bindings.count_by(&index) * percent / 100).max(1)
+        let bound = self.bindings.count_by(&BindingIndex::Class(class.to_owned()));
+        self.departures.count(class) > (bound * percent / 100).max(1)
     }
 
     /// Returns whether a class has lost all its resources, and holds their removal from a namespace.
@@ -76,3 +90,7 @@ impl Controller {
         self.outbox.woken.extend(keys);
     }
 }
+
+#[cfg(test)]
+#[path = "removal_guard/tests.rs"]
+mod tests;

@@ -12,6 +12,7 @@ use lockstep_engine::time::Monotonic;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::departures::Departures;
 use super::drift;
 use super::drift_backoff::DriftBackoff;
 use super::kinds::Kinds;
@@ -56,6 +57,8 @@ pub struct Store {
     pub admitted: BTreeMap<String, String>,
     /// Since when namespaces no longer have the class of their binding, while the class holds removals.
     pub leaving: BTreeMap<String, Monotonic>,
+    /// The namespaces that no longer have the class of their binding, counted by class.
+    pub departures: Departures,
     /// The ready namespaces that wait until they may be, by class.
     pub waiting: BTreeMap<String, BTreeSet<String>>,
     #[serde(skip)]

@@ -82,6 +82,7 @@ impl Control for Controller {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 for (name, _) in self.store.namespaces.complete_list() {
+                    self.store.count_departure(&name);
                     self.store.reported_events.remove(&name);
                     self.set_unresolved(&name, false);
                     self.outbox.woken.push(Key::Namespace(name));
@@ -94,6 +95,7 @@ impl Control for Controller {
             Watched::Bindings => {
                 let gone = self.store.bindings.complete_list();
                 for (name, _) in gone {
+                    self.store.count_departure(&name);
                     self.forget_binding(&name);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
@@ -120,6 +122,7 @@ impl Control for Controller {
                 let is_unchanged =
                     self.store.namespaces.get(&name).is_some_and(|held| held.is_same(&namespace));
                 if self.store.namespaces.observe(name.clone(), namespace) && !is_unchanged {
+                    self.store.count_departure(&name);
                     self.outbox.woken.push(Key::Namespace(name.clone()));
                     // The reconcile of its binding may have ended because the namespace was not cached yet.
                     if self.store.bindings.get(&name).is_some() {
@@ -133,6 +136,7 @@ impl Control for Controller {
                 let is_unchanged = held.is_some_and(|held| held.is_same(&class));
                 let is_confirmed = held.is_some_and(Class::confirms_removal) != class.confirms_removal();
                 if self.store.classes.observe(name.clone(), class) && !is_unchanged {
+                    self.store.count_departures(&name);
                     if is_confirmed {
                         self.confirmation_changed(&name);
                     }
@@ -145,6 +149,7 @@ impl Control for Controller {
                 let is_unchanged = self.store.bindings.get(&name).is_some_and(|held| held.is_same(&binding));
                 // A namespace has one binding, named like it. The operator does not reconcile bindings of other names.
                 if name == namespace && self.store.bindings.observe(name.clone(), binding) && !is_unchanged {
+                    self.store.count_departure(&name);
                     self.outbox.woken.push(Key::Namespace(name.clone()));
                     self.outbox.woken.push(Key::Binding(name));
                 }
@@ -164,6 +169,7 @@ impl Control for Controller {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 if self.store.namespaces.vanish(&name, version) {
+                    self.store.count_departure(&name);
                     self.set_unresolved(&name, false);
                 }
                 self.store.reported_events.remove(&name);
@@ -175,6 +181,7 @@ impl Control for Controller {
             }
             Watched::Bindings => {
                 if metadata(object, "namespace") == name && self.store.bindings.vanish(&name, version) {
+                    self.store.count_departure(&name);
                     self.forget_binding(&name);
                     self.outbox.woken.push(Key::Namespace(name));
                 }

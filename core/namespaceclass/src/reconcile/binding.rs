@@ -202,6 +202,7 @@ impl Controller {
                     return self.work_on(name, &binding, &class, now);
                 }
                 if self.store.classes.absorb(binding.class.clone(), class) {
+                    self.store.count_departures(&binding.class);
                     self.outbox.woken.push(Key::Class(binding.class));
                 }
                 Next::Done(lagging())

@@ -85,7 +85,11 @@ impl Controller {
                         for condition in &changed {
                             self.announce(&class_ref(name), &class.uid, condition, now);
                         }
-                        self.store.classes.absorb(name.to_owned(), class);
+                        let held = self.store.classes.get(&name.to_owned());
+                        let is_same = held.is_some_and(|held| held.is_same(&class));
+                        if self.store.classes.absorb(name.to_owned(), class) && !is_same {
+                            self.store.count_departures(name);
+                        }
                     }
                     Some(Err(failure)) => {
                         self.not_written(class_ref(name), &changed, &failure);
