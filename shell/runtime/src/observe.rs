@@ -63,8 +63,8 @@ impl Observer {
             }
             Note::EventAnnounced { object, warning, reason, note, .. } => {
                 let (kind, namespace, name) = parts(object);
-                let event = if *warning { "Warning" } else { "Normal" };
-                debug!(controller, kind, namespace, name, event, reason, "{note}");
+                let event_type = if *warning { "Warning" } else { "Normal" };
+                debug!(controller, kind, namespace, name, event_type, reason, "{note}");
             }
             Note::LeadershipChanged { leading } => {
                 self.metrics.set_leader(*leading);
@@ -127,14 +127,18 @@ impl Observer {
                 let (kind, namespace, name) = parts(target);
                 debug!(controller, action = action.name(), kind, namespace, name, result, took_ms, "done");
             }
-            (None, _) => debug!(controller, action = action.name(), result, took_ms, "done"),
+            (None, Err(failure)) => {
+                debug!(controller, action = action.name(), result, took_ms, "{}", failure.message);
+            }
+            (None, Ok(_)) => debug!(controller, action = action.name(), result, took_ms, "done"),
         }
     }
 
     pub(crate) fn watch_failed(&self, controller: &str, kind: &Kind, failure: &Failure) {
-        let kind = kind.to_string();
-        self.metrics.watch_failed(controller, &kind, failure.class.name());
-        warn!(controller, kind, result = failure.class.name(), "watch: {}", failure.message);
+        let result = failure.class.name();
+        self.metrics.watch_failed(controller, &kind.to_string(), result);
+        let (kind, api_version) = (&kind.kind, kind.api_version());
+        warn!(controller, kind, api_version, result, "watch: {}", failure.message);
     }
 }
 
@@ -233,8 +237,9 @@ fn fields(objects: &[ObjectRef]) -> Fields<'_> {
     fields
 }
 
-fn parts(object: &ObjectRef) -> (&str, &str, &str) {
-    (&object.kind.kind, object.namespace.as_deref().unwrap_or_default(), &object.name)
+/// Returns the fields of an object; one without a namespace has no such field.
+fn parts(object: &ObjectRef) -> (&str, Option<&str>, &str) {
+    (&object.kind.kind, object.namespace.as_deref(), &object.name)
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -242,103 +247,4 @@ fn millis(duration: Duration) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex};
-
-    use super::*;
-
-    /// Collects what is written to the log.
-    #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn logged(note: Note) -> String {
-        let (written, observer) =
-            (Written::default(), Observer::new(Metrics::new(prometheus::Registry::new()).unwrap()));
-        let writer = written.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_ansi(false)
-            .without_time()
-            .with_target(false)
-            .with_writer(move || writer.clone())
-            .finish();
-        tracing::subscriber::with_default(subscriber, || observer.note("namespaceclass", note));
-        let text = written.0.lock().unwrap().clone();
-        String::from_utf8(text).unwrap()
-    }
-
-    fn class() -> ObjectRef {
-        let kind =
-            Kind::known("namespaceclass.akuity.io", "v1alpha1", "NamespaceClass", "namespaceclasses", false);
-        ObjectRef::cluster(&kind, "web")
-    }
-
-    #[test]
-    fn a_condition_that_someone_should_look_at_is_logged_at_warn() {
-        for (warning, level) in [(true, " WARN "), (false, " INFO ")] {
-            let text = |text: &str| text.to_owned();
-            let line = logged(Note::ConditionChanged {
-                object: class(),
-                condition: text("Valid"),
-                status: text("False"),
-                reason: text("InvalidResources"),
-                message: text("spec.resources[0]: it has no name"),
-                warning,
-            });
-            assert!(line.starts_with(level) && line.contains("spec.resources[0]"), "{line}");
-        }
-    }
-
-    #[test]
-    fn the_objects_of_a_message_are_fields() {
-        let kind = Kind::known("", "v1", "Namespace", "namespaces", false);
-        let related = ObjectRef::namespaced(&Kind::known("", "v1", "Secret", "secrets", true), "ns", "pull");
-        for (objects, expected) in [
-            (vec![], ""),
-            (vec![ObjectRef::cluster(&kind, "a")], r#" kind="Namespace" name="a""#),
-            (
-                vec![class(), related],
-                r#" kind="NamespaceClass" name="web" related_kind="Secret" related_namespace="ns" related_name="pull""#,
-            ),
-        ] {
-            let message = "found".to_owned();
-            let expected = format!(r#"found controller="namespaceclass"{expected}"#);
-            for (level, note) in [
-                (" INFO ", Note::Log { debug: false, message: message.clone(), objects: objects.clone() }),
-                ("ERROR ", Note::Error { message, objects }),
-            ] {
-                assert_eq!(logged(note).trim_end(), format!("{level}{expected}"));
-            }
-        }
-    }
-
-    #[test]
-    fn each_published_event_is_logged_with_its_resource() {
-        let [event, resource_type, resource] = ["evt-1", "clusters", "c-1"].map(str::to_owned);
-        let line = logged(Note::Published { event, resource_type, resource });
-        let expected = r#"event published controller="namespaceclass" event="evt-1" resource_type="clusters" resource="c-1""#;
-        assert_eq!(line.trim(), format!("INFO {expected}"));
-    }
-
-    #[test]
-    fn a_failure_is_logged_at_warn_and_an_error_of_a_user_is_not() {
-        for (user_error, level, result) in [(false, " WARN ", "failed"), (true, " INFO ", "user_error")] {
-            let result_of =
-                ReconcileResult::Failed { reason: "no".to_owned(), retry_after: Duration::ZERO, user_error };
-            let (reconciler, [waited, took]) = ("binding".to_owned(), [Duration::ZERO; 2]);
-            let line =
-                logged(Note::Reconciled { reconciler, object: class(), result: result_of, waited, took });
-            assert!(line.starts_with(level) && line.contains(&format!("result=\"{result}\"")), "{line}");
-        }
-    }
-}
+mod tests;

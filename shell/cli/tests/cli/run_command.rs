@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::{Api, Client, Config};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::served::{Program, Served};
 use super::{fails, folder, misused, run};
@@ -73,6 +73,19 @@ async fn run_rejects_crds_of_another_operator() {
     assert_eq!(served.terminate(), Some(0));
 }
 
+/// Other programs read these keys.
+fn begins_with_documented_keys(line: &str) {
+    let line: Map<String, Value> = serde_json::from_str(line).unwrap();
+    let keys: Vec<&str> = line.keys().map(String::as_str).collect();
+    let expected =
+        ["account", "cluster", "controllers", "leader_elect", "level", "message", "timestamp", "version"];
+    assert_eq!(keys, expected);
+    let page = include_str!("../../../../docs/logs.md");
+    for key in keys {
+        assert!(page.contains(&format!("| `{key}` |")), "{key}");
+    }
+}
+
 #[test]
 fn run_reports_why_it_does_not_lead() {
     let folder = folder();
@@ -91,7 +104,8 @@ fn run_reports_why_it_does_not_lead() {
         let nowhere = ["--metrics-bind-address", "0", "--health-probe-bind-address", "0"];
         Program::logging(folder.path(), &[&args[..], &nowhere, more].concat())
     };
-    let misled = start_candidate(&["--namespace", "typo"]);
+    let misled = start_candidate(&["--namespace", "typo", "--log-format", "json"]);
+    begins_with_documented_keys(&misled.line("starting"));
     misled.shows(&["cannot create the Lease typo/lockstep: not_found"]);
     assert_eq!(misled.terminate(), Some(0));
 
