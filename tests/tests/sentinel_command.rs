@@ -41,6 +41,7 @@ fn help_lists_every_flag_and_variable() -> anyhow::Result<()> {
         "--namespace <NAMESPACE>",
         "--metrics-bind-address <ADDR>",
         "--health-probe-bind-address <ADDR>",
+        "--status-bind-address <ADDR>",
         "--leader-elect[=<BOOL>]",
         "--lease-name <NAME>",
         "HYPERFLEET_API_TOKEN_FILE",

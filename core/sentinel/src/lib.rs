@@ -20,6 +20,7 @@
 //! | one cycle: visit, publish, retry | [`cycle`], `visit`, `publish`, `link` | "Main Reconciler" |
 //! | metrics, conditions | [`metrics`], [`status`], `report` | "Metrics and Observability" |
 //! | state, requests in flight | `state` | |
+//! | traits for the live page | `recording` | |
 //!
 //! No state is stored beyond the process: the next process reads from the fleet which resources are due.
 
@@ -44,6 +45,7 @@ pub mod loader;
 pub mod metrics;
 pub mod pager;
 mod publish;
+mod recording;
 mod report;
 pub mod resource;
 pub mod rules;
@@ -54,6 +56,7 @@ mod visit;
 
 use cycle::Cycle;
 use metrics::operation;
+pub use recording::TRAITS;
 use state::Asked;
 pub use state::{Sentinel, Settings};
 

@@ -18,6 +18,7 @@ mod crds;
 #[cfg(feature = "embedded")]
 mod dev;
 mod diff;
+mod election;
 mod explain;
 mod get;
 mod kinds;

@@ -97,11 +97,29 @@ fn value(metrics: &str, name: &str, holding: &str) -> u64 {
     line.rsplit_once(' ').unwrap().1.parse().unwrap()
 }
 
+/// The page has the steps of both Sentinels.
+fn explains_each_sentinel(page: &str) {
+    for config in ["default/clusters", "default/clusters-by-label"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep"));
+        let output = command.args(["explain", "sentinelconfig", config, "--url", page]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        for part in [
+            "Ready=True",
+            "FleetReachable=True",
+            "fetch http://",
+            "next: the Sentinel begins a cycle 1s after",
+        ] {
+            assert!(text.contains(part), "{part}: {output:?}");
+        }
+    }
+}
+
 #[test]
 fn metrics_show_one_shard_becoming_ready_and_the_others_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let mut dev = Dev::start(folder.path());
-    let (metrics, fleet, documented) = (dev.url("metrics "), dev.url("fleet "), dev.url("fleet "));
+    let (page, metrics) = (dev.url("page "), dev.url("metrics "));
+    let (fleet, documented) = (dev.url("fleet "), dev.url("fleet "));
     let start = Instant::now();
     loop {
         let (scraped, clusters) = (get(&metrics), clusters(&format!("{fleet}?order=name")));
@@ -133,6 +151,7 @@ fn metrics_show_one_shard_becoming_ready_and_the_others_unchanged() {
     let all = clusters(&documented);
     assert_eq!((all.len(), all.iter().filter(|cluster| cluster.is_ready).count()), (3, 2));
     assert!(!dev.lines.try_iter().any(|line| line.contains("elsewhere")));
+    explains_each_sentinel(&page);
 
     rustix::process::kill_process(
         rustix::process::Pid::from_child(&dev.child),

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use lockstep_engine::action::{Action, ActionId, Outcome};
+use lockstep_engine::action::{Action, ActionId, Outcome, Success};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::{Kind, metadata};
 use lockstep_engine::recording::RecordedStep;
+use lockstep_runtime::failure::masked;
 use serde_json::Value;
 
 /// The maximum number of requests of a step in a line.
@@ -93,15 +94,31 @@ pub(super) fn action(action: &Action) -> String {
         | Action::Update { target, .. }
         | Action::Patch { target, .. }
         | Action::Delete { target, .. } => format!("{name} {target}"),
-        Action::Fetch { url, .. } => format!("{name} {url}"),
+        // A user can write a password into the URL of the HyperFleet API.
+        Action::Fetch { url, .. } => format!("{name} {}", masked(url)),
         Action::ResolveImage { image, .. } => format!("{name} {image}"),
         Action::Connect { broker } => format!("{name} {}", broker.name()),
+        // The live page does not keep the events of a request.
+        Action::Publish { broker, events } if events.is_empty() => format!("{name} to {}", broker.name()),
         Action::Publish { broker, events } => format!("{name} {} to {}", events.len(), broker.name()),
     }
 }
 
 /// Describes the answer of a request.
 pub(super) fn answer(asked: &str, outcome: &Outcome) -> String {
-    let ended = outcome.as_ref().map_or_else(ToString::to_string, |_| "ok".to_owned());
+    let ended = failure(outcome).unwrap_or_else(|| "ok".to_owned());
     format!("{asked}: {ended}")
+}
+
+/// Returns what failed of a request: all of it, the document, or some of the events.
+pub(super) fn failure(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Err(failure) => Some(failure.to_string()),
+        Ok(Success::Oversized { why, .. }) => Some(why.clone()),
+        Ok(Success::Published(results)) => {
+            let failure = results.iter().find_map(|result| result.as_ref().err())?;
+            Some(format!("events were not confirmed: {failure}"))
+        }
+        Ok(_) => None,
+    }
 }

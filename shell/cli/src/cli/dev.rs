@@ -115,12 +115,17 @@ async fn control(
     let mut manager = Manager::new(client.clone(), clock, process::seed(), metrics.clone());
     manager.send_notes_to(sender.clone());
     let (alone, together): (Vec<_>, Vec<_>) = sets.iter().cloned().partition(|set| set.runs_alone);
-    let page = add_controllers(&mut manager, &together)?;
+    let mut page = add_controllers(&mut manager, &together)?;
+    let mut fleets = Vec::new();
+    for example in fleet::EXAMPLES.iter().filter(|_| !alone.is_empty()) {
+        let (fleet, options) = Fleet::start(example).await?;
+        let sentinel = fleet.sentinel(process::seed());
+        manager.add_with(page.follow_sentinel(sentinel, &fleet.object())?, options);
+        fleets.push(fleet);
+    }
     let mut more = Vec::new();
-    // The page does not show Sentinels.
-    let page = (!together.is_empty()).then(|| ("page", "/", page.routes()));
     for (what, path, routes) in
-        page.into_iter().chain([("metrics", "/metrics", serve::metrics_routes(metrics))])
+        [("page", "/", page.routes()), ("metrics", "/metrics", serve::metrics_routes(metrics))]
     {
         let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
         more.push(format!("{what:<11} http://{}{path}", listener.local_addr()?));
@@ -143,14 +148,10 @@ async fn control(
         later.push(Lab::dpu_cluster());
         more.push(format!("releases    {} and {}", lab.image(0), lab.image(1)));
     }
-    if !alone.is_empty() {
-        for example in &fleet::EXAMPLES {
-            let (fleet, options) = Fleet::start(example).await?;
-            manager.add_with(Box::new(fleet.sentinel(process::seed())), options);
-            more.push(format!("fleet       {}", fleet.url()));
-            examples.push(fleet.config());
-            tokio::spawn(fleet.adapt(sender.clone()));
-        }
+    for fleet in fleets {
+        more.push(format!("fleet       {}", fleet.url()));
+        examples.push(fleet.config());
+        tokio::spawn(fleet.adapt(sender.clone()));
     }
     let set_up = async {
         setup::install(&client, &definitions).await?;
@@ -199,7 +200,10 @@ fn add_controllers(manager: &mut Manager, sets: &[CrdSet]) -> anyhow::Result<Pag
         };
         let machine = process::controller(set.controller, &settings)?;
         let traits = machine.traits();
-        manager.add_with(page.follow(machine, traits, set)?, controllers::options(set.controller));
+        manager.add_with(
+            page.follow(machine, traits, set, set.controller)?,
+            controllers::options(set.controller),
+        );
     }
     Ok(page)
 }

@@ -16,10 +16,12 @@ use lockstep_crds::CrdSet;
 use lockstep_engine::machine::Machine;
 use lockstep_engine::recording::Traits;
 use lockstep_runtime::{live, record};
+use lockstep_sentinel::Sentinel;
 use tokio::sync::watch;
 
 use self::feed::Feed;
 
+mod args;
 mod assets;
 mod collect;
 mod detail;
@@ -31,6 +33,8 @@ mod query;
 mod relations;
 mod routes;
 mod view;
+
+pub(super) use self::args::PageArgs;
 
 /// The page of this process.
 pub(super) struct Page {
@@ -44,7 +48,7 @@ impl Page {
         Self { feeds: Vec::new(), changes: watch::Sender::new(()) }
     }
 
-    /// Shows a controller, which has taken no step yet. Returns the machine to run in its place.
+    /// Shows a controller, which has taken no step yet, under this title. Returns the machine to run in its place.
     ///
     /// # Errors
     ///
@@ -54,10 +58,11 @@ impl Page {
         machine: Box<dyn Machine + Send>,
         traits: Traits,
         set: &CrdSet,
+        title: &str,
     ) -> anyhow::Result<Box<dyn Machine + Send>> {
         let tracker = record::tracker(traits)?;
         let kinds = controllers::kinds(std::slice::from_ref(set));
-        let feed = Feed::new(self.feeds.len(), set.controller, kinds, Arc::clone(tracker.redactor()));
+        let feed = Feed::new(self.feeds.len(), title, set.controller, kinds, Arc::clone(tracker.redactor()));
         let feed = Arc::new(Mutex::new(feed));
         self.feeds.push(Arc::clone(&feed));
         let (followed, updates) = live::follow(machine);
@@ -67,6 +72,18 @@ impl Page {
             .spawn(move || collect::collect(&updates, tracker, &feed, &changes))
             .context("cannot start a thread for the live page")?;
         Ok(Box::new(followed))
+    }
+
+    /// Shows the Sentinel of the SentinelConfig with this namespace and name, like [`Page::follow`].
+    pub(super) fn follow_sentinel(
+        &mut self,
+        sentinel: Sentinel,
+        object: &str,
+    ) -> anyhow::Result<Box<dyn Machine + Send>> {
+        let set = lockstep_crds::all().into_iter().find(|set| set.controller == sentinel.name());
+        let set = set.context("the CRDs have no SentinelConfig")?;
+        let title = format!("{} {object}", set.controller);
+        self.follow(Box::new(sentinel), lockstep_sentinel::TRAITS, &set, &title)
     }
 
     /// Returns the routes of the page and of its API.

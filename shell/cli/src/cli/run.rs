@@ -1,11 +1,9 @@
 //! `lockstep run`.
 
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use clap::ArgAction;
 use lockstep_cli::controllers;
 use lockstep_crds::CrdSet;
 use lockstep_engine::action::Class;
@@ -13,7 +11,7 @@ use lockstep_engine::duration;
 use lockstep_engine::lease::Election;
 use lockstep_engine::machine::Machine;
 use lockstep_engine::operator::Config;
-use lockstep_runtime::address::{Address, ParseAddressError};
+use lockstep_runtime::address::Address;
 use lockstep_runtime::clock::Clock;
 use lockstep_runtime::execute::Executor;
 use lockstep_runtime::failure::masked;
@@ -24,8 +22,9 @@ use tracing::info;
 
 use super::choice::Choice;
 use super::cluster::ClusterArgs;
+use super::election::ElectionArgs;
 use super::misuse::Misuse;
-use super::page::Page;
+use super::page::{Page, PageArgs};
 use super::serving::Serving;
 use super::signal::Signals;
 use super::{logging, process};
@@ -52,28 +51,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR", default_value = ":8081", env = "LOCKSTEP_HEALTH_PROBE_BIND_ADDRESS")]
     health_probe_bind_address: Address,
 
-    /// Where the live page is served, which shows the controllers at work; :PORT is on this machine only, 0 disables it
-    #[arg(
-        long,
-        value_name = "ADDR",
-        default_value = "0",
-        value_parser = status_address,
-        env = "LOCKSTEP_STATUS_BIND_ADDRESS"
-    )]
-    status_bind_address: Address,
+    #[command(flatten)]
+    page: PageArgs,
 
-    /// Enable leader election, so that several replicas can run
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "false",
-        default_missing_value = "true",
-        action = ArgAction::Set,
-        env = "LOCKSTEP_LEADER_ELECT"
-    )]
-    leader_elect: bool,
+    #[command(flatten)]
+    election: ElectionArgs,
 
     /// The name of the Lease
     #[arg(long, value_name = "NAME", default_value = "lockstep", env = "LOCKSTEP_LEASE_NAME")]
@@ -151,14 +133,15 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             cluster = masked(&config.cluster_url.to_string()),
             account = account.as_deref().unwrap_or("unknown"),
             controllers = sets.iter().map(|set| set.controller).collect::<Vec<_>>().join(","),
-            leader_elect = args.leader_elect,
+            leader_elect = args.election.leader_elect,
             "starting"
         );
         let clock = Clock::start(jiff::Timestamp::now);
         let (instance, seed) = (process::instance(), process::seed());
         let mut manager = Manager::new(client, clock.clone(), seed, metrics.clone());
         let mut recording = None;
-        let mut page = (args.status_bind_address != Address::Off).then(Page::new);
+        let page_at = &args.page.status_bind_address;
+        let mut page = (*page_at != Address::Off).then(Page::new);
         for set in &sets {
             let concurrency = args.concurrency.unwrap_or_else(|| controllers::concurrency(set.controller));
             let settings = Config {
@@ -178,11 +161,11 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
                 machine
             };
             if let Some(page) = &mut page {
-                machine = page.follow(machine, traits, set)?;
+                machine = page.follow(machine, traits, set, set.controller)?;
             }
             manager.add_with(machine, controllers::options(set.controller));
         }
-        if args.leader_elect {
+        if args.election.leader_elect {
             let namespace = args.namespace.as_deref().unwrap_or(&config.default_namespace);
             let election = Election::new(namespace, &args.lease_name, instance);
             manager.elect(Box::new(election), connect::client(config, &metrics)?);
@@ -190,7 +173,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         let (metrics_at, probes_at) = (&args.metrics_bind_address, &args.health_probe_bind_address);
         let mut serving = Serving::bind(manager, metrics, clock, metrics_at, probes_at).await?;
         if let Some(page) = page {
-            serving = serving.with_page(page, &args.status_bind_address).await?;
+            serving = serving.with_page(page, page_at).await?;
         }
         Ok::<_, anyhow::Error>((serving, recording))
     };
@@ -247,15 +230,6 @@ async fn connect(config: kube::Config, sets: &[CrdSet], metrics: &Metrics) -> an
     Ok(client)
 }
 
-/// Parses the address of the live page. It shows the objects of the whole cluster without a login, so other machines can reach it
-/// only if the address names an interface.
-fn status_address(text: &str) -> Result<Address, ParseAddressError> {
-    Ok(match text.parse()? {
-        Address::Everywhere(port) => Address::At { host: Ipv4Addr::LOCALHOST.to_string(), port },
-        address => address,
-    })
-}
-
 fn resync(text: &str) -> Result<Duration, String> {
     let resync = duration::parse(text)?;
     if resync < Duration::from_secs(1) { Err("expected at least 1s".to_owned()) } else { Ok(resync) }
@@ -298,7 +272,7 @@ mod tests {
         let again = ["--log-level=debug", "--controllers=sentinel,bridge"];
         let line = first.into_iter().chain(again);
         let Command::Run(args) = Cli::try_parse_from(line).unwrap().command else { unreachable!() };
-        assert_eq!((args.log_level.as_str(), args.leader_elect), ("debug", true));
+        assert_eq!((args.log_level.as_str(), args.election.leader_elect), ("debug", true));
         assert_eq!(args.choice.controllers, ["sentinel", "bridge"]);
     }
 
@@ -311,15 +285,6 @@ mod tests {
         let [most, bridge] = ["namespaceclass", "bridge"].map(controllers::concurrency);
         assert!(help.contains(&format!("[default: {most}; bridge: {bridge}]")), "{help}");
         assert_eq!(usize::from(most), Config::default().concurrency);
-    }
-
-    #[test]
-    fn the_live_page_is_on_this_machine_unless_an_interface_is_named() {
-        let at = |host: &str| Ok(Address::At { host: host.to_owned(), port: 8082 });
-        assert_eq!(status_address(":8082"), at("127.0.0.1"));
-        assert_eq!(status_address("192.0.2.1:8082"), at("192.0.2.1"));
-        assert_eq!(status_address("0"), Ok(Address::Off));
-        assert_eq!(status_address("8082"), Err(ParseAddressError));
     }
 
     #[test]

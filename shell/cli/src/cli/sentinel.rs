@@ -4,21 +4,25 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use clap::{ArgAction, CommandFactory as _, FromArgMatches as _};
+use clap::{CommandFactory as _, FromArgMatches as _};
 use lockstep_cli::controllers;
 use lockstep_engine::duration;
 use lockstep_engine::lease::Election;
-use lockstep_engine::machine::Event;
+use lockstep_engine::machine::{Event, Machine};
 use lockstep_runtime::address::Address;
 use lockstep_runtime::clock::Clock;
 use lockstep_runtime::connect;
+use lockstep_runtime::failure::masked;
 use lockstep_runtime::manager::Manager;
 use lockstep_runtime::metrics::Metrics;
 use lockstep_runtime::run::Options;
 use lockstep_runtime::spans::{self, Spans};
 use lockstep_sentinel::event::SOURCE;
 use lockstep_sentinel::{Sentinel, Settings};
+use tracing::info;
 
+use super::election::ElectionArgs;
+use super::page::{Page, PageArgs};
 use super::serving::Serving;
 use super::signal::Signals;
 use super::{logging, process};
@@ -46,17 +50,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR", default_value = ":8081")]
     health_probe_bind_address: Address,
 
-    /// Enable leader election, so that several replicas of the shard can run: only the leader polls and publishes
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "false",
-        default_missing_value = "true",
-        action = ArgAction::Set
-    )]
-    leader_elect: bool,
+    #[command(flatten)]
+    page: PageArgs,
+
+    #[command(flatten)]
+    election: ElectionArgs,
 
     /// The name of the Lease, in the namespace of the SentinelConfig [default: the name of the SentinelConfig]
     #[arg(long, value_name = "NAME")]
@@ -151,12 +149,20 @@ async fn prepare(args: &Args, environment: &Environment) -> anyhow::Result<(Serv
     let namespace = own.unwrap_or_else(|| config.default_namespace.clone());
     let metrics = Metrics::new(prometheus::Registry::new())?;
     let client = connect::client(config.clone(), &metrics)?;
+    let object = format!("{namespace}/{}", args.config);
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        cluster = masked(&config.cluster_url.to_string()),
+        controllers = lockstep_crds::sentinel::CONTROLLER,
+        config = object,
+        leader_elect = args.election.leader_elect,
+        "starting"
+    );
     let clock = Clock::start(jiff::Timestamp::now);
     let seed = process::seed();
     let mut manager = Manager::new(client, clock.clone(), seed, metrics.clone());
-    let instance = format!("{namespace}/{}", args.config);
-    let spans = environment.spans.as_ref().map(|spans| Spans::export(spans, instance)).transpose()?;
-    if args.leader_elect {
+    let spans = environment.spans.as_ref().map(|spans| Spans::export(spans, object.clone())).transpose()?;
+    if args.election.leader_elect {
         let lease = args.lease_name.as_ref().unwrap_or(&args.config);
         let election = Election::new(&namespace, lease, process::instance());
         manager.elect(Box::new(election), connect::client(config, &metrics)?);
@@ -174,9 +180,18 @@ async fn prepare(args: &Args, environment: &Environment) -> anyhow::Result<(Serv
         spans: spans.clone(),
         ..controllers::options(lockstep_crds::sentinel::CONTROLLER)
     };
-    manager.add_with(Box::new(sentinel), options);
+    let page_at = &args.page.status_bind_address;
+    let mut page = (*page_at != Address::Off).then(Page::new);
+    let machine: Box<dyn Machine + Send> = match &mut page {
+        Some(page) => page.follow_sentinel(sentinel, &object)?,
+        None => Box::new(sentinel),
+    };
+    manager.add_with(machine, options);
     let (metrics_at, probes_at) = (&args.metrics_bind_address, &args.health_probe_bind_address);
-    let serving = Serving::bind(manager, metrics, clock, metrics_at, probes_at).await?;
+    let mut serving = Serving::bind(manager, metrics, clock, metrics_at, probes_at).await?;
+    if let Some(page) = page {
+        serving = serving.with_page(page, page_at).await?;
+    }
     Ok((serving, spans))
 }
 

@@ -152,6 +152,12 @@ const SITUATIONS: &[Situation] = &[
         simulated.pass(WHILE);
         simulated
     }),
+    of_binding("False RemovalHeld", "began", &["saw NamespaceClass.namespaceclass.akuity.io web"], || {
+        let mut simulated = shop(&json!({"removalGuard": {"maxPercent": 10, "windowMinutes": 1}}));
+        simulated.merge(CLASS, &json!({"spec": {"resources": []}}));
+        simulated.pass(WHILE);
+        simulated
+    }),
 ];
 
 /// Returns the service hbn on the clusters east and west, healthy.

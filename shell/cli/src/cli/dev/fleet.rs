@@ -90,6 +90,11 @@ impl Fleet {
         format!("{}{API}/clusters", self.host.url())
     }
 
+    /// Returns the namespace and name of the configuration.
+    pub(super) fn object(&self) -> String {
+        format!("{NAMESPACE}/{}", self.example.config)
+    }
+
     /// Returns the configuration of its Sentinel, with intervals that suit a demonstration.
     pub(super) fn config(&self) -> Value {
         let dialect = match self.example.dialect {

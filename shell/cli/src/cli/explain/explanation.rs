@@ -18,6 +18,11 @@ use super::pass::Pass;
 
 /// The maximum number of earlier changes that are shown for a decision: the last ones.
 const CHANGES_MAX: usize = 5;
+/// The maximum number of answers that are shown for a decision: beyond it, the last one and the last failures before it.
+const ANSWERS_MAX: usize = 20;
+
+/// Where a SentinelConfig has the time between two cycles.
+pub(in crate::cli) const POLL_INTERVAL: &str = "/spec/pollInterval";
 
 /// The explanation of an object.
 #[derive(Debug, Serialize, Deserialize)]
@@ -89,11 +94,32 @@ pub(in crate::cli) fn explain(history: &History, object: &ObjectRef) -> Option<E
         object: object.to_string(),
         steps: history.steps.len() as u64,
         conditions: conditions.collect(),
-        next: last.map_or_else(
-            || "no reconcile of this object has ended in the recorded steps".to_owned(),
-            |(_, end)| next(history, end.step, end.result),
-        ),
+        next: match (last, poll_interval(history, object)) {
+            (Some((_, end)), _) => next(history, end.step, end.result),
+            (None, Some(interval)) => format!(
+                "the Sentinel begins a cycle {interval} after the end of the last one, or at once after a change of this object"
+            ),
+            (None, None) => "no reconcile of this object has ended in the recorded steps".to_owned(),
+        },
     })
+}
+
+/// Returns the time between two cycles, if the object configures a Sentinel: a Sentinel does not reconcile.
+fn poll_interval<'a>(history: &'a History, object: &ObjectRef) -> Option<&'a str> {
+    history.last_state(object)?.pointer(POLL_INTERVAL)?.as_str()
+}
+
+/// Returns the answers that are shown. A cycle of a Sentinel may have thousands.
+fn shown(history: &History, answers: &[(usize, ActionId)]) -> Vec<(usize, ActionId)> {
+    let Some((last, earlier)) = answers.split_last().filter(|_| answers.len() > ANSWERS_MAX) else {
+        return answers.to_vec();
+    };
+    let failed = |(step, _): &&(usize, ActionId)| match &history.steps[*step].event {
+        Event::Finished { outcome, .. } => brief::failure(outcome).is_some(),
+        _ => false,
+    };
+    let failures: Vec<_> = earlier.iter().rev().filter(failed).take(ANSWERS_MAX - 1).copied().collect();
+    failures.into_iter().rev().chain([*last]).collect()
 }
 
 /// Returns what is known about a decision.
@@ -107,10 +133,16 @@ fn decided(
     let mut lines = vec![("decided", at(history, step))];
     lines.push((
         "began",
-        pass.begin.map_or_else(|| "before the recorded steps".to_owned(), |begin| began(history, begin)),
+        pass.begin
+            .map_or_else(|| "before the recorded steps".to_owned(), |begin| began(history, object, begin)),
     ));
-    for (answered, id) in &pass.answers {
-        lines.push(("answer", answer(history, *answered, *id)));
+    let answers = shown(history, &pass.answers);
+    let others = pass.answers.len() - answers.len();
+    if others > 0 {
+        lines.push(("answer", count(others as u64, "other answer")));
+    }
+    for (answered, id) in answers {
+        lines.push(("answer", answer(history, answered, id)));
     }
     let shown = pass.changes.len().saturating_sub(CHANGES_MAX);
     if shown > 0 {
@@ -140,10 +172,13 @@ fn at(history: &History, step: usize) -> String {
     format!("{}, {time:.3}", number(history, step))
 }
 
-/// Describes the first step of a reconcile.
-fn began(history: &History, begin: usize) -> String {
+/// Describes the first step of a reconcile, or of the part of a cycle that led to a decision.
+fn began(history: &History, object: &ObjectRef, begin: usize) -> String {
     let event = &history.steps[begin].event;
     let what = match event {
+        Event::TimerFired if poll_interval(history, object).is_some() => {
+            "a poll or a retry was due".to_owned()
+        }
         Event::TimerFired => "a retry or a resync was due".to_owned(),
         Event::Finished { id, .. } => {
             let answer = answer_text(history, *id, begin);

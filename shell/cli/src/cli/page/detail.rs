@@ -45,15 +45,17 @@ pub(super) fn detail(feeds: &[Arc<Mutex<Feed>>], path: &str) -> Value {
     let unknown = json!({ "path": path, "found": false });
     let parts: Vec<&str> = path.split('/').collect();
     let [controller, kind, namespace, name] = parts[..] else { return unknown };
-    let Some(feed) = feeds.iter().map(|feed| lock(feed)).find(|feed| feed.controller == controller) else {
-        return unknown;
-    };
-    let found = feed.objects.iter().find(|(object, _)| {
+    let is_it = |object: &ObjectRef| {
         object.name == name
             && object.namespace.as_deref().unwrap_or_default() == namespace
             && object.kind.to_string() == kind
-    });
-    let Some((object, entry)) = found else { return unknown };
+    };
+    // Several Sentinels have the same controller, each with an object of its own.
+    let mut feeds = feeds.iter().map(|feed| lock(feed)).filter(|feed| feed.controller == controller);
+    let Some(feed) = feeds.find(|feed| feed.objects.iter().any(|(object, _)| is_it(object))) else {
+        return unknown;
+    };
+    let Some((object, entry)) = feed.objects.iter().find(|(object, _)| is_it(object)) else { return unknown };
     let history = history(&feed, object);
     let explained = explain(&history, object);
     json!({
@@ -62,6 +64,7 @@ pub(super) fn detail(feeds: &[Arc<Mutex<Feed>>], path: &str) -> Value {
         "title": object.to_string(),
         "deleting": entry.is_deleting,
         "phase": entry.phase,
+        "cycle": entry.last_cycle,
         "result": entry.end.as_ref().map(End::text),
         "ended": entry.end.as_ref().map(|end| end.at),
         "due": entry.end.as_ref().and_then(End::due),

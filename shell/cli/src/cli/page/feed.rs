@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockstep_engine::action::{Action, ActionId, Outcome, Request, Success};
+use lockstep_engine::broker::{Broker, SecretString};
 use lockstep_engine::machine::{Event, Note, Step, Workload};
 use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_engine::recording::RecordedStep;
@@ -29,6 +30,8 @@ pub(super) struct Pending {
 pub(super) struct Feed {
     /// Its place among the feeds of the process.
     pub(super) place: usize,
+    /// The name on the page. Several Sentinels have the same controller.
+    pub(super) title: String,
     pub(super) controller: &'static str,
     pub(super) redactor: Arc<Redactor>,
     /// Increases with each change.
@@ -61,12 +64,14 @@ pub(super) fn millis(now: Now) -> i64 {
 impl Feed {
     pub(super) fn new(
         place: usize,
+        title: &str,
         controller: &'static str,
         kinds: Vec<Arc<Kind>>,
         redactor: Arc<Redactor>,
     ) -> Self {
         Self {
             place,
+            title: title.to_owned(),
             controller,
             redactor,
             revision: 0,
@@ -173,6 +178,9 @@ impl Feed {
                 let text = format!("Event about {object}: {reason}: {note}");
                 self.moment(now, number, "note", text, Some(object), *warning);
             }
+            Note::Log { debug: false, message, .. } => {
+                self.moment(now, number, "note", message.clone(), None, false);
+            }
             Note::LeadershipChanged { .. }
             | Note::Log { .. }
             | Note::Published { .. }
@@ -218,15 +226,26 @@ fn trimmed_event(event: Event) -> Event {
     match event {
         Event::Applied { kind, object } => Event::Applied { kind, object: slim(&object) },
         Event::Deleted { kind, object } => Event::Deleted { kind, object: slim(&object) },
-        Event::Finished { id, outcome } => Event::Finished { id, outcome: outcome.map(|_| Success::Done) },
+        Event::Finished { id, outcome } => Event::Finished { id, outcome: outcome.map(trimmed_answer) },
         other => other,
+    }
+}
+
+/// Returns an answer without its content. What failed in it stays, because it explains decisions.
+fn trimmed_answer(answer: Success) -> Success {
+    match answer {
+        Success::Published(results) => {
+            Success::Published(results.into_iter().filter(Result::is_err).take(1).collect())
+        }
+        Success::Oversized { .. } => answer,
+        _ => Success::Done,
     }
 }
 
 /// Returns the output of a step with what explanations need: the names of actions, the results and the conditions.
 fn trimmed(step: Step) -> Step {
     let nothing = Arc::new(Value::Null);
-    let requests = step.requests.into_iter().filter_map(|Request { id, action }| {
+    let requests = step.requests.into_iter().map(|Request { id, action }| {
         let manifest = Arc::clone(&nothing);
         let action = match action {
             Action::Apply { target, .. } => Action::Apply { target, manifest },
@@ -236,12 +255,24 @@ fn trimmed(step: Step) -> Step {
                 Action::Patch { target, subresource, patch: manifest }
             }
             Action::ResolveImage { image, .. } => Action::ResolveImage { image, credentials: None },
-            // Only Sentinels make these, and their steps are not recorded.
-            Action::Fetch { .. } | Action::Connect { .. } | Action::Publish { .. } => return None,
+            Action::Connect { broker } => Action::Connect { broker: without_url(&broker) },
+            Action::Publish { broker, .. } => {
+                Action::Publish { broker: without_url(&broker), events: Arc::from([]) }
+            }
             other => other,
         };
-        Some(Request { id, action })
+        Request { id, action }
     });
     let is_needed = |note: &Note| matches!(note, Note::Reconciled { .. } | Note::ConditionChanged { .. });
     Step { requests: requests.collect(), notes: step.notes.into_iter().filter(is_needed).collect() }
+}
+
+/// Returns a broker without its URL, which contains credentials.
+fn without_url(broker: &Broker) -> Arc<Broker> {
+    Arc::new(match broker {
+        Broker::RabbitMq { exchange, .. } => {
+            Broker::RabbitMq { url: SecretString::new(""), exchange: exchange.clone() }
+        }
+        Broker::PubSub { .. } => broker.clone(),
+    })
 }

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use lockstep_crds::sentinel::LastCycle;
 use lockstep_engine::duration;
 use lockstep_engine::machine::ReconcileResult;
 use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting};
 use lockstep_engine::time::Now;
 use serde_json::{Value, json};
 
+use super::super::explain::explanation::POLL_INTERVAL;
 use super::super::get::row::Row;
 use super::relations::{self, Link};
 
@@ -42,6 +44,8 @@ pub(super) struct Entry {
     pub(super) summary: Option<Row>,
     pub(super) links: Vec<Link>,
     pub(super) phase: Option<String>,
+    /// The counts of the last cycle, of a Sentinel.
+    pub(super) last_cycle: Option<String>,
     pub(super) is_deleting: bool,
     /// The end of its last reconcile.
     pub(super) end: Option<End>,
@@ -92,10 +96,24 @@ impl End {
 pub(super) fn slim(object: &Value) -> Arc<Value> {
     let metadata = &object["metadata"];
     let conditions = object.pointer("/status/conditions").cloned().unwrap_or_default();
-    Arc::new(json!({
+    let mut slim = json!({
         "metadata": { "namespace": metadata["namespace"], "name": metadata["name"] },
         "status": { "conditions": conditions },
-    }))
+    });
+    if let Some(interval) = object.pointer(POLL_INTERVAL) {
+        slim["spec"] = json!({ "pollInterval": interval });
+    }
+    Arc::new(slim)
+}
+
+/// Returns the counts of the last cycle of a Sentinel in one line.
+fn last_cycle(object: &Value) -> Option<String> {
+    let LastCycle { resources, published, skipped_ready, skipped_not_ready, failed, malformed } =
+        serde_json::from_value(object.pointer("/status/lastCycle")?.clone()).ok()?;
+    let skipped = skipped_ready + skipped_not_ready;
+    Some(format!(
+        "{resources} resources, {published} published, {skipped} skipped, {failed} given up, {malformed} malformed"
+    ))
 }
 
 impl Objects {
@@ -151,6 +169,7 @@ impl Objects {
             summary,
             links,
             phase,
+            last_cycle: last_cycle(object),
             is_deleting: is_deleting(object),
             end: before.and_then(|before| before.end),
         };

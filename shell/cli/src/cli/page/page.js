@@ -152,6 +152,7 @@ function detail(it) {
   title.replaceChildren(text(it.title), it.deleting ? " – being deleted" : "");
   const parts = [];
   if (it.phase) parts.push(el("p", {}, "Phase ", chip(it.phase, "")));
+  if (it.cycle) parts.push(el("p", {}, "Last cycle: ", text(it.cycle)));
   if (it.result) parts.push(el("p", {}, "Last reconcile: ", text(it.result), " at ", time(it.ended)));
   if (it.explanation) parts.push(el("p", {}, el("strong", {}, "Next: "), text(it.explanation.next)));
   if (it.due) parts.push(el("p", {}, "Waits until ", el("span", { class: "due", "data-due": it.due }, due(it.due))));

@@ -76,6 +76,9 @@ pub(super) fn links(kind: &Kind, object: &Value) -> Vec<Link> {
             link("pull secret", "Secret", namespace, text(object, "/spec/pullSecretRef/name"));
             link("storage class", "StorageClass", "", text(object, "/spec/etcdStorageClass"));
         }
+        "SentinelConfig" => {
+            link("broker URL", "Secret", namespace, text(object, "/spec/broker/urlSecretRef/name"));
+        }
         _ => {}
     }
     let bridge = label(object, BRIDGE_NAMESPACE).unwrap_or_default();

@@ -13,6 +13,8 @@ use tower::ServiceExt as _;
 
 use super::*;
 
+mod sentinel;
+
 /// A text that is a secret in these tests, and in base64.
 const SECRET: [&str; 2] = ["correct horse battery", "Y29ycmVjdCBob3JzZSBiYXR0ZXJ5"];
 
@@ -37,14 +39,19 @@ impl Machine for Scripted {
     }
 }
 
-/// Returns the routes of a page that has seen these steps of a machine.
+/// Returns the routes of a page that has seen these steps of the NamespaceClass operator.
 async fn page(steps: Vec<(Event, Step)>) -> Router {
+    page_of("namespaceclass", Traits::NONE, steps).await
+}
+
+/// Returns the routes of a page that has seen these steps of a controller.
+async fn page_of(controller: &str, traits: Traits, steps: Vec<(Event, Step)>) -> Router {
     let mut page = Page::new();
-    let sets = controllers::select(&["namespaceclass".to_owned()]).unwrap();
+    let sets = controllers::select(&[controller.to_owned()]).unwrap();
     let (events, gave): (Vec<_>, Vec<_>) = steps.into_iter().unzip();
     let mut changes = page.changes.subscribe();
     let machine = Box::new(Scripted(gave.into_iter()));
-    let mut machine = page.follow(machine, Traits::NONE, &sets[0]).unwrap();
+    let mut machine = page.follow(machine, traits, &sets[0], controller).unwrap();
     for (second, event) in (0..).zip(events) {
         let time = jiff::Timestamp::from_second(1_700_000_000 + second).unwrap();
         let now = Now { wall: Wall::from_timestamp(time), monotonic: Monotonic::START };
@@ -289,7 +296,7 @@ fn a_message_contains_only_what_has_changed() {
     let sets = controllers::select(&["namespaceclass".to_owned()]).unwrap();
     let tracker = record::tracker(Traits::NONE).unwrap();
     let redactor = Arc::clone(tracker.redactor());
-    let feed = Feed::new(0, "namespaceclass", controllers::kinds(&sets), redactor);
+    let feed = Feed::new(0, "namespaceclass", "namespaceclass", controllers::kinds(&sets), redactor);
     let feeds = [Arc::new(Mutex::new(feed))];
     let mut number = 0;
     let mut add = |(event, gave): (Event, Step)| {

@@ -122,7 +122,7 @@ impl View {
             let asked = millis(pending.asked);
             let path = pending.target.as_ref().map(|target| feed.path(target));
             let request =
-                json!({ "controller": feed.controller, "text": pending.text, "path": path, "asked": asked });
+                json!({ "controller": feed.title, "text": pending.text, "path": path, "asked": asked });
             collected.pending.push((asked, request));
         }
         let seen = &mut self.seen[feed.place];
@@ -175,7 +175,7 @@ fn controller(feed: &Feed) -> Value {
             |queue| json!({ "name": queue.name, "waiting": queue.waiting, "running": queue.running.len() }),
         );
     json!({
-        "name": feed.controller,
+        "name": feed.title,
         "leading": feed.is_leading,
         "ended": feed.is_ended,
         "steps": feed.taken,
