@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lockstep_engine::action::{Action, ActionId, Outcome, Request, Success};
 use lockstep_engine::broker::{Broker, SecretString};
 use lockstep_engine::machine::{Event, Note, Step, Workload};
-use lockstep_engine::object::{Kind, ObjectRef};
+use lockstep_engine::object::{Kind, Name, ObjectRef};
 use lockstep_engine::recording::RecordedStep;
 use lockstep_engine::recording::redact::Redactor;
 use lockstep_engine::time::{Monotonic, Now};
@@ -126,7 +126,7 @@ impl Feed {
         self.steps.push_back(Arc::new(RecordedStep {
             number,
             now,
-            event: trimmed_event(event),
+            event: self.trimmed_event(event),
             gave: trimmed(gave),
         }));
     }
@@ -153,6 +153,20 @@ impl Feed {
         let kind = if matches!(step.event, Event::Finished { .. }) { "answer" } else { "event" };
         let text = text.unwrap_or_else(|| brief::described(&step.event));
         self.moment(step.now, step.number, kind, text, object.as_ref(), bad);
+    }
+
+    /// Returns an event without the contents of objects. What the page keeps of an object is in memory once.
+    fn trimmed_event(&self, event: Event) -> Event {
+        match event {
+            Event::Applied { kind, object } => {
+                let known = self.objects.get(&Name::of(&object).object(&kind));
+                let object = known.map_or_else(|| slim(&object), |entry| Arc::clone(&entry.state));
+                Event::Applied { kind, object }
+            }
+            Event::Deleted { kind, object } => Event::Deleted { kind, object: slim(&object) },
+            Event::Finished { id, outcome } => Event::Finished { id, outcome: outcome.map(trimmed_answer) },
+            other => other,
+        }
     }
 
     fn note(&mut self, note: &Note, number: u64, now: Now) {
@@ -219,16 +233,6 @@ impl Feed {
 fn answered(pending: &Pending, outcome: &Outcome, now: Monotonic) -> String {
     let took = now.since(pending.asked.monotonic);
     format!("{} ({} ms)", brief::answer(&pending.text, outcome), took.as_millis())
-}
-
-/// Returns an event without the contents of objects.
-fn trimmed_event(event: Event) -> Event {
-    match event {
-        Event::Applied { kind, object } => Event::Applied { kind, object: slim(&object) },
-        Event::Deleted { kind, object } => Event::Deleted { kind, object: slim(&object) },
-        Event::Finished { id, outcome } => Event::Finished { id, outcome: outcome.map(trimmed_answer) },
-        other => other,
-    }
 }
 
 /// Returns an answer without its content. What failed in it stays, because it explains decisions.

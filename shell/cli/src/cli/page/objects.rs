@@ -95,11 +95,10 @@ impl End {
 /// Returns the parts of an object that explanations need.
 pub(super) fn slim(object: &Value) -> Arc<Value> {
     let metadata = &object["metadata"];
-    let conditions = object.pointer("/status/conditions").cloned().unwrap_or_default();
-    let mut slim = json!({
-        "metadata": { "namespace": metadata["namespace"], "name": metadata["name"] },
-        "status": { "conditions": conditions },
-    });
+    let mut slim = json!({ "metadata": { "namespace": metadata["namespace"], "name": metadata["name"] } });
+    if let Some(conditions) = object.pointer("/status/conditions") {
+        slim["status"] = json!({ "conditions": conditions });
+    }
     if let Some(interval) = object.pointer(POLL_INTERVAL) {
         slim["spec"] = json!({ "pollInterval": interval });
     }

@@ -24,7 +24,9 @@ use super::{assets, detail, host};
 const STREAMS_MAX: usize = 16;
 
 /// The minimum time between two messages to a page.
-const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(100);
+/// The same as a multiple of the time that the last message took to make. Controllers need the processor for other work.
+const PAUSE_FACTOR: u32 = 4;
 
 #[derive(Clone)]
 struct Served {
@@ -87,6 +89,7 @@ async fn changes_of_view(State(served): State<Served>, uri: Uri) -> Response {
         feeds: served.feeds,
         changes,
         sent: None,
+        pause: PAUSE,
         _permit: permit,
     };
     let messages = stream::unfold(page, OpenPage::next);
@@ -99,6 +102,8 @@ struct OpenPage {
     changes: watch::Receiver<()>,
     /// When the last message was sent.
     sent: Option<Instant>,
+    /// The time until the next one.
+    pause: Duration,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -108,10 +113,12 @@ impl OpenPage {
         loop {
             if let Some(sent) = self.sent {
                 self.changes.changed().await.ok()?;
-                tokio::time::sleep_until(sent + PAUSE).await;
+                tokio::time::sleep_until(sent + self.pause).await;
             }
+            let began = Instant::now();
             if let Some(message) = self.view.message(&self.feeds) {
-                self.sent = Some(Instant::now());
+                let now = Instant::now();
+                (self.sent, self.pause) = (Some(now), PAUSE.max((now - began) * PAUSE_FACTOR));
                 return Some((Ok(Event::default().data(message.to_string())), self));
             }
         }
