@@ -141,8 +141,9 @@ impl connection::Connection for Connection {
 /// binding's binary mode would, for clients that route messages without reading their bodies.
 fn encode(event: &CloudEvent) -> Result<Message, Failure> {
     let short = |text: &str| ShortString::try_new(text).map_err(|error| message::invalid(&error));
+    let message = message::Message::new(event)?;
     let mut headers = FieldTable::default();
-    for (name, value) in message::attributes(event) {
+    for (name, value) in message.attributes() {
         headers.insert(format!("cloudEvents:{name}").into(), AMQPValue::LongString(value.into()));
     }
     let properties = BasicProperties::default()
@@ -152,7 +153,7 @@ fn encode(event: &CloudEvent) -> Result<Message, Failure> {
         .with_message_id(short(&event.id)?)
         .with_timestamp(u64::try_from(event.time.as_second()).unwrap_or_default())
         .with_type(short(&event.r#type)?);
-    Ok((message::body(event)?, properties))
+    Ok((message.body()?, properties))
 }
 
 #[cfg(test)]
