@@ -182,10 +182,9 @@ fn code(error: &Error) -> Option<Code> {
 /// Encodes the message as in the Pub/Sub protocol binding for CloudEvents, in structured mode. It also sets the attributes as
 /// the binding's binary mode would, for filters of subscriptions.
 fn encode(event: &CloudEvent) -> Result<Message, Failure> {
-    let message = message::Message::new(event)?;
-    let attributes = message.attributes().map(|(name, value)| (format!("ce-{name}"), value.to_owned()));
+    let attributes = message::attributes(event).map(|(name, value)| (format!("ce-{name}"), value));
     let content_type = ("content-type".to_owned(), message::CONTENT_TYPE.to_owned());
-    Ok(Message::new().set_data(message.body()?).set_attributes(attributes.chain([content_type])))
+    Ok(Message::new().set_data(message::body(event)?).set_attributes(attributes.chain([content_type])))
 }
 
 #[cfg(test)]

@@ -141,9 +141,8 @@ impl connection::Connection for Connection {
 /// binding's binary mode would, for clients that route messages without reading their bodies.
 fn encode(event: &CloudEvent) -> Result<Message, Failure> {
     let short = |text: &str| ShortString::try_new(text).map_err(|error| message::invalid(&error));
-    let message = message::Message::new(event)?;
     let mut headers = FieldTable::default();
-    for (name, value) in message.attributes() {
+    for (name, value) in message::attributes(event) {
         headers.insert(format!("cloudEvents:{name}").into(), AMQPValue::LongString(value.into()));
     }
     let properties = BasicProperties::default()
@@ -153,7 +152,7 @@ fn encode(event: &CloudEvent) -> Result<Message, Failure> {
         .with_message_id(short(&event.id)?)
         .with_timestamp(u64::try_from(event.time.as_second()).unwrap_or_default())
         .with_type(short(&event.r#type)?);
-    Ok((message.body()?, properties))
+    Ok((message::body(event)?, properties))
 }
 
 #[cfg(test)]
