@@ -1,13 +1,14 @@
 //! Measures and prints the cost of the Sentinel; no result passes or fails.
 //!
-//! `cargo bench --workspace --bench sentinel -- [RESOURCES]...` (default: 10,000, 20,000 and 100,000) serves a fleet in which
-//! every cluster is due. It starts RabbitMQ with one durable queue. It runs the Sentinel as a process of its own, as in a
-//! cluster, built with the same profile. The baseline is a bare publisher with the same library and the same messages, in its
-//! faster mode: message by message or in batches.
+//! `cargo bench --workspace --bench sentinel -- [RESOURCES]...` (default: 20,000 and 100,000) serves a fleet in which every
+//! cluster is due. It starts RabbitMQ with one durable queue. It runs the Sentinel as a process of its own, as in a cluster,
+//! built with the same profile. The baseline is a raw publisher with the same library and messages of the same size, which
+//! pipelines its confirms: as many messages are in flight as the Sentinel allows. All run in turn, so that other load on
+//! the host affects them equally.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its measurements")]
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
@@ -15,14 +16,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use bytes::Bytes;
 use futures::future::try_join_all;
+use jiff::Timestamp;
 use kube::{Client, Config};
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Connection, ConnectionProperties};
 use lockstep_apiserver::host::{Host, Options};
-use lockstep_external::hyperfleet::host::{Host as FleetHost, Mishap};
-use lockstep_external::hyperfleet::{Dialect, HyperFleet, Labels};
+use lockstep_external::hyperfleet::host::Host as FleetHost;
+use lockstep_external::hyperfleet::{API, Dialect, HyperFleet, Labels, Release};
 use lockstep_tests::collector::Collector;
 use lockstep_tests::cost;
 use lockstep_tests::ground::install_crds;
@@ -32,19 +35,34 @@ use lockstep_tests::rabbitmq::RabbitMq;
 use lockstep_tests::sentinel;
 use lockstep_tests::shard::{CYCLES, PUBLISHED, an_hour_ago};
 use serde_json::json;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Messages that the bare publisher has in flight, as many as the Sentinel.
+/// Messages that the raw publisher has in flight, as many as the Sentinel.
 const WINDOW: usize = 2000;
-/// The numbers of messages that the bare publisher sends at a time; both are measured.
-const BATCHES: [usize; 2] = [1, 100];
+/// The numbers of messages that the raw publisher sends together; the fastest one counts.
+const BATCHES: [usize; 3] = [1, 20, 100];
+/// How often everything is measured; the results are medians.
+const ROUNDS: usize = 3;
 const TOOK: &str = "hyperfleet_sentinel_reconcile_duration_seconds_sum";
+
+/// A fleet's API.
+#[derive(Clone, Copy)]
+struct Api {
+    name: &'static str,
+    dialect: Dialect,
+    has_pages: bool,
+}
+
+const APIS: [Api; 3] = [
+    Api { name: "search", dialect: Dialect::Released, has_pages: true },
+    Api { name: "labels", dialect: Dialect::Documented, has_pages: true },
+    Api { name: "labels, in one answer", dialect: Dialect::Documented, has_pages: false },
+];
 
 fn main() -> anyhow::Result<()> {
     let mut sizes = std::env::args().filter_map(|argument| argument.parse().ok()).collect::<Vec<usize>>();
     if sizes.is_empty() {
-        sizes = vec![10_000, 20_000, 100_000];
+        sizes = vec![20_000, 100_000];
     }
     let program = cost::program()?;
     let broker = RabbitMq::start()?.context("nothing is measured without RabbitMQ")?;
@@ -56,73 +74,74 @@ async fn measure(program: &Path, broker: &RabbitMq, sizes: &[usize]) -> anyhow::
     let cluster = Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Options::default()).await?;
     let client = Client::try_from(Config::new(cluster.url().parse()?))?;
     install_crds(&client).await?;
-    let mut peaks = BTreeMap::new();
+    let environment = Environment { program, broker, cluster: &cluster, client: &client };
     for &size in sizes {
-        let mut bare = Duration::MAX;
-        for batch in BATCHES {
-            bare = bare.min(publish(broker, size, batch).await?);
+        let mut figures = APIS.map(|_| Vec::new());
+        for round in 0..ROUNDS {
+            let mut raw = Duration::MAX;
+            for batch in BATCHES {
+                raw = raw.min(publish(broker, size, round, batch).await?);
+            }
+            for (api, figures) in APIS.into_iter().zip(&mut figures) {
+                let cycle = environment.cycle(api, size, round, None).await?;
+                figures.push((raw.as_secs_f64() / cycle.took.as_secs_f64(), cycle));
+            }
         }
-        let environment = Environment { program, broker, cluster: &cluster, client: &client };
-        let ratio = |took: Duration| bare.as_secs_f64() / took.as_secs_f64();
-        let (took, _) = environment.cycle(Dialect::Documented, size, None).await?;
-        println!("  ratio to the bare publisher: {:.2}", ratio(took));
-        let (took, peak) = environment.cycle(Dialect::Released, size, None).await?;
-        println!("  ratio to the bare publisher: {:.2}", ratio(took));
-        peaks.insert(size, peak);
+        for (api, mut figures) in APIS.into_iter().zip(figures) {
+            figures.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+            let (ratio, _) = figures[ROUNDS / 2];
+            let peak = figures.iter().map(|(_, cycle)| cycle.peak).fold(0.0, f64::max);
+            println!(
+                "{}: {size} events at {ratio:.2} of the raw publisher's rate, {peak:.1} MiB at the peak",
+                api.name
+            );
+        }
         let collector = Collector::start().await?;
-        let (traced, traced_peak) = environment.cycle(Dialect::Released, size, Some(&collector)).await?;
+        let untraced = environment.cycle(APIS[0], size, ROUNDS, None).await?;
+        let traced = environment.cycle(APIS[0], size, ROUNDS, Some(&collector)).await?;
         println!(
-            "  with spans exported: {:.2} of the rate, {:.2} of the memory; {} of {size} spans came, the rest found no room",
-            took.as_secs_f64() / traced.as_secs_f64(),
-            traced_peak / peak,
+            "with spans exported: {:.2} of the rate, {:.2} of the memory; {} of {size} spans came, the rest found no room",
+            untraced.took.as_secs_f64() / traced.took.as_secs_f64(),
+            traced.peak / untraced.peak,
             collector.spans().len(),
         );
-    }
-    if let (Some((least, at_least)), Some((most, at_most))) =
-        (peaks.first_key_value(), peaks.last_key_value())
-    {
-        println!("peak with {most} resources to that with {least}: {:.2}", at_most / at_least);
     }
     Ok(())
 }
 
 /// Publishes messages like those of the Sentinel, encoded beforehand, as fast as the broker confirms them. It sends `batch`
-/// messages together, and waits for their confirms while it sends the next ones.
-async fn publish(broker: &RabbitMq, count: usize, batch: usize) -> anyhow::Result<Duration> {
-    let exchange = format!("bare-{count}-{batch}");
+/// messages together, and sends more as soon as all messages of an earlier batch are confirmed.
+async fn publish(broker: &RabbitMq, count: usize, round: usize, batch: usize) -> anyhow::Result<Duration> {
+    let exchange = format!("raw-{count}-{round}-{batch}");
     let queue = Queue::bind(broker, &exchange).await?;
     // The library does not accept the empty text after the slash as a virtual host without a name.
     let url = format!("{}%2F", broker.url());
     let connection = Connection::connect(&url, ConnectionProperties::default()).await?;
     let channel = connection.create_channel().await?;
     channel.confirm_select(ConfirmSelectOptions::default()).await?;
-    let (body, properties) = message();
-    let length = body.len();
-    let window = Arc::new(Semaphore::new(WINDOW));
-    // It runs on a thread of the runtime, like all code of the Sentinel.
-    let sending = tokio::spawn(async move {
-        let began = Instant::now();
-        let mut in_flight = JoinSet::new();
-        for first in (0..count).step_by(batch) {
-            let permit = Arc::clone(&window).acquire_many_owned(u32::try_from(batch)?).await?;
-            let sendings = (first..count.min(first + batch)).map(|_| {
+    let message = Arc::new(message());
+    let length = message.0.len();
+    let began = Instant::now();
+    let mut in_flight = JoinSet::new();
+    for first in (0..count).step_by(batch) {
+        if in_flight.len() == WINDOW / batch {
+            in_flight.join_next().await.context("nothing is in flight")???;
+        }
+        let (channel, message, exchange) = (channel.clone(), Arc::clone(&message), exchange.clone());
+        in_flight.spawn(async move {
+            let (body, properties) = &*message;
+            let sendings = (first..count.min(first + batch)).map(async |_| {
                 let (exchange, options) = (exchange.as_str().into(), BasicPublishOptions::default());
-                channel.basic_publish(exchange, "clusters".into(), options, &body, properties.clone())
+                channel.basic_publish(exchange, "".into(), options, body, properties.clone()).await?.await
             });
-            let confirms = try_join_all(sendings).await?;
-            in_flight.spawn(async move {
-                try_join_all(confirms).await?;
-                drop(permit);
-                anyhow::Ok(())
-            });
-        }
-        while let Some(batch) = in_flight.join_next().await {
-            batch??;
-        }
-        anyhow::Ok(began.elapsed())
-    });
-    let took = sending.await??;
-    report(&format!("bare publisher, {batch} at a time, {length} bytes each"), count, took);
+            try_join_all(sendings).await
+        });
+    }
+    while let Some(batch) = in_flight.join_next().await {
+        batch??;
+    }
+    let took = began.elapsed();
+    report(&format!("raw publisher, {batch} at a time, {length} bytes each"), count, took);
     ensure!(queue.drain().await?.len() == count, "not all arrived");
     connection.close(200, "OK".into()).await?;
     Ok(took)
@@ -168,28 +187,34 @@ struct Environment<'e> {
     client: &'e Client,
 }
 
+/// The duration of a cycle, and the peak memory of its process in MiB.
+struct Cycle {
+    took: Duration,
+    peak: f64,
+}
+
 impl Environment<'_> {
-    /// Runs one cycle of a Sentinel over clusters that are all due, and exports its spans if there is a collector. Returns the
-    /// duration of the cycle and the peak memory, in MiB.
+    /// Runs one cycle of a Sentinel over clusters that are all due, and exports its spans if there is a collector.
     async fn cycle(
         &self,
-        spoken: Dialect,
+        api: Api,
         count: usize,
+        round: usize,
         collector: Option<&Collector>,
-    ) -> anyhow::Result<(Duration, f64)> {
+    ) -> anyhow::Result<Cycle> {
         let Self { program, broker, cluster, client } = *self;
-        let dialect = if spoken == Dialect::Released { "search" } else { "labels" };
-        let name = format!("{dialect}-{}-{count}", if collector.is_some() { "traced" } else { "cycle" });
+        let dialect = if api.dialect == Dialect::Released { "search" } else { "labels" };
+        let kind = if collector.is_some() { "traced" } else { "cycle" };
+        let name = format!("{dialect}-{}-{kind}-{count}-{round}", api.has_pages);
         let queue = Queue::bind(broker, &name).await?;
-        let mut fleet = HyperFleet::new(spoken, 1);
+        let mut fleet = HyperFleet::new(api.dialect, 1);
         let labels = Arc::new(Labels::new());
         fleet.populate(count, |_| Arc::clone(&labels), an_hour_ago()?);
+        if !api.has_pages {
+            fleet.forget_pages();
+        }
+        write_out(&mut fleet, count)?;
         let fleet = FleetHost::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), fleet).await?;
-        let (first_page, asked) = std::sync::mpsc::channel();
-        fleet.state().set_weather(Some(Box::new(move |_| {
-            let _ = first_page.send(Instant::now());
-            Mishap::default()
-        })));
         sentinel::Config::new(client, "default", &name)
             .create(&json!({
                 "resourceType": "clusters",
@@ -205,11 +230,7 @@ impl Environment<'_> {
         if let Some(collector) = collector {
             command.env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url());
         }
-        let mut arrivals = queue.arrivals().await?;
         let sentinel = Program::start(command, &cluster.kubeconfig_yaml()).await?;
-        arrivals.next().await?;
-        let first_event = Instant::now();
-        drop(arrivals);
         let metrics = loop {
             let metrics = sentinel.metrics().await?;
             if sum(&metrics, CYCLES, "") >= 1 {
@@ -221,18 +242,28 @@ impl Environment<'_> {
         let took =
             metrics.lines().find(|line| line.starts_with(TOOK)).and_then(|line| line.rsplit(' ').next());
         let took = Duration::from_secs_f64(took.context("the cycle was measured")?.parse()?);
-        report(&format!("the Sentinel's first cycle ({name})"), count, took);
-        let first = first_event.duration_since(asked.recv()?);
-        println!(
-            "  from the first page's answer to the first event's arrival: {:.1} ms",
-            first.as_secs_f64() * 1e3
-        );
+        report(&format!("the Sentinel's first cycle ({}, {kind})", api.name), count, took);
         let cpu = cost::processor_time(sentinel.id())?;
-        println!("  the Sentinel itself: {:.2} s of processor time", cpu.as_secs_f64());
         let (now, peak) = cost::resident_mib(sentinel.id())?;
-        println!("  resident after it: {now:.1} MiB, {peak:.1} MiB at the peak");
-        Ok((took, peak))
+        let (requests, cpu) = (fleet.state().answered(), cpu.as_secs_f64());
+        println!(
+            "  requests to the API by status: {requests:?}; {cpu:.2} s of processor time; resident after it: {now:.1} MiB, {peak:.1} MiB at the peak"
+        );
+        drop(sentinel);
+        let arrived = queue.drain().await?;
+        let resources = arrived.iter().map(|arrival| &arrival.resource).collect::<BTreeSet<_>>();
+        ensure!(arrived.len() == count && resources.len() == count, "not each arrived once");
+        Ok(Cycle { took, peak })
     }
+}
+
+/// Lists everything once: the model keeps the JSON of each resource, so that its own work counts as little as possible.
+fn write_out(fleet: &mut HyperFleet, count: usize) -> anyhow::Result<()> {
+    fleet.release(Release::V0_3_0);
+    let all = http::Request::get(format!("{API}/clusters?orderBy=id&size={count}")).body(Bytes::new())?;
+    ensure!(fleet.handle(&all, Timestamp::now()).status().is_success(), "the list was refused");
+    fleet.release(Release::V0_3_1);
+    Ok(())
 }
 
 fn report(what: &str, count: usize, took: Duration) {

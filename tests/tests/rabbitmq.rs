@@ -13,7 +13,7 @@ use lockstep_engine::action::{Class, Failure, Outcome, Success};
 use lockstep_engine::broker::{Broker, CloudEvent, Exchange, ExchangeType, SecretString};
 use lockstep_runtime::publish::Publisher;
 use lockstep_tests::rabbitmq::{ENCODED_PASSWORD, PASSWORD, RESTRICTED_USER, RabbitMq, USER};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[path = "rabbitmq/outages.rs"]
 mod outages;
@@ -132,6 +132,23 @@ async fn every_attribute_and_byte_arrives() -> anyhow::Result<()> {
         );
         assert_eq!(String::from_utf8(message.content.expect("a body"))?, body);
     }
+    Ok(())
+}
+
+/// Frames are small; the body of such an event takes several.
+#[tokio::test]
+async fn an_event_that_is_larger_than_a_frame_arrives() -> anyhow::Result<()> {
+    let Some(broker) = RabbitMq::shared() else { return Ok(()) };
+    let (publisher, target) = (Publisher::default(), to(&broker.url(), "large"));
+    assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
+    let consumer = Consumer::of(broker, "large").await?;
+    let large = CloudEvent { data: json!({ "resourceId": "x".repeat(100_000) }), ..event(2) };
+    let events = [event(1), large, event(3)];
+    assert_eq!(published(publisher.publish(&target, &events).await), [Ok(()), Ok(()), Ok(())]);
+    let messages = consumer.messages().await?;
+    let bodies = messages.into_iter().map(|message| message.content.expect("a body"));
+    let data = bodies.map(|body| serde_json::from_slice(&body).map(|mut event: Value| event["data"].take()));
+    assert_eq!(data.collect::<Result<Vec<_>, _>>()?, events.map(|event| event.data));
     Ok(())
 }
 

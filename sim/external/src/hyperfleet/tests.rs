@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod observations;
 mod properties;
 
 const CLUSTERS: &str = "/api/hyperfleet/v1/clusters";

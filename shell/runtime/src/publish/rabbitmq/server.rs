@@ -1,7 +1,7 @@
 //! The address of a broker, and the meaning of its errors; messages never contain the credentials.
 
 use lapin::ErrorKind;
-use lapin::types::{Heartbeat, ShortString};
+use lapin::types::{FrameSize, Heartbeat, ShortString};
 use lapin::uri::AMQPUri;
 use lockstep_engine::action::{Class, Failure};
 use lockstep_engine::broker::{ExchangeType, SecretString};
@@ -11,6 +11,10 @@ use crate::publish::answers::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 
 /// The interval of heartbeats in each direction, in seconds. A peer that was silent for twice as long counts as dead.
 const HEARTBEAT: Heartbeat = 10;
+
+/// The maximum size of a frame, in bytes. lapin allocates memory for 64 frames; RabbitMQ's own limit would make that 8 MiB. A
+/// larger event takes several frames.
+const FRAME_MAX: FrameSize = 16 << 10;
 
 /// The reason for which RabbitMQ blocks publishers.
 const SHORTAGE: &str =
@@ -45,6 +49,7 @@ impl Server {
             DEFAULT_VHOST.clone_into(&mut uri.vhost);
         }
         uri.query.heartbeat.get_or_insert(HEARTBEAT);
+        uri.query.frame_max.get_or_insert(FRAME_MAX);
         let host = &uri.authority.host;
         let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
         let name = format!("RabbitMQ at {host}:{} (virtual host {:?})", uri.authority.port, uri.vhost);

@@ -56,6 +56,7 @@ fn urls_as_operators_write_them() {
             (host, port, vhost)
         );
         assert_eq!(uri.query.heartbeat, Some(if url.ends_with('3') { 3 } else { 10 }), "{url}");
+        assert_eq!(uri.query.frame_max, Some(16_384), "{url}");
         let failure = server.nack();
         assert!(failure.message.starts_with(&format!("{name}: ")), "{failure}");
     }
