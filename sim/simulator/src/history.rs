@@ -39,6 +39,9 @@ pub struct ProcessState {
     pub observed: BTreeMap<ObjectRef, Arc<Value>>,
     /// The previously delivered state of each object, and the time until which it was current.
     pub previous: BTreeMap<ObjectRef, (Duration, Arc<Value>)>,
+    /// The delivered states that were replaced in the last minute before the latest one of the object, and the time of each
+    /// replacement. A pass may have begun with any of them.
+    pub replaced: BTreeMap<ObjectRef, VecDeque<(Duration, Arc<Value>)>>,
     /// The generation of each delivered object, and the time at which it was first delivered.
     pub generations: BTreeMap<ObjectRef, (i64, Duration)>,
     /// The kinds that it may not watch, and the time at which it observed that.
@@ -287,8 +290,10 @@ impl ProcessState {
             Event::ListCompleted { kind } => {
                 let listed = self.listing.remove(kind).unwrap_or_default();
                 let is_gone = |object: &ObjectRef| object.kind == *kind && !listed.contains(object);
-                let gone = self.observed.extract_if(.., |object, _| is_gone(object));
-                self.previous.extend(gone.map(|(object, before)| (object, (at, before))));
+                let gone: Vec<_> = self.observed.extract_if(.., |object, _| is_gone(object)).collect();
+                for (object, before) in gone {
+                    self.replace(object, at, before);
+                }
                 self.refused.remove(kind);
             }
             Event::Applied { kind, object } => {
@@ -301,13 +306,13 @@ impl ProcessState {
                     self.generations.insert(name.clone(), (generation, at));
                 }
                 if let Some(before) = self.observed.insert(name.clone(), Arc::clone(object)) {
-                    self.previous.insert(name, (at, before));
+                    self.replace(name, at, before);
                 }
             }
             Event::Deleted { kind, object } => {
                 let name = reference(kind, object);
                 if let Some(before) = self.observed.remove(&name) {
-                    self.previous.insert(name, (at, before));
+                    self.replace(name, at, before);
                 }
             }
             Event::Finished { id, outcome } => {
@@ -328,6 +333,13 @@ impl ProcessState {
         while self.retry_after.front().is_some_and(|(received, _)| *received + 2 * MINUTE < at) {
             self.retry_after.pop_front();
         }
+    }
+
+    fn replace(&mut self, object: ObjectRef, at: Duration, before: Arc<Value>) {
+        let replaced = self.replaced.entry(object.clone()).or_default();
+        replaced.retain(|(until, _)| *until + MINUTE > at);
+        replaced.push_back((at, Arc::clone(&before)));
+        self.previous.insert(object, (at, before));
     }
 
     fn absorb_note(&mut self, note: &Note, at: Duration) {

@@ -11,6 +11,8 @@ use serde_json::Value;
 
 /// The maximum number of requests in one run; later ones are skipped.
 const REQUESTS_MAX: usize = 32;
+/// What separates two requests.
+const BREAK: &[u8] = b"\n---\n";
 /// The maximum number of rounds until the actors are idle after the last request.
 const ROUNDS_MAX: usize = 1000;
 
@@ -23,14 +25,17 @@ const ROUNDS_MAX: usize = 1000;
 /// GET /api/v1/configmaps?watch=true
 /// ```
 ///
-/// The third word is the media type of the body or, without a body, of the answer.
-pub fn apiserver(data: &[u8]) {
-    let text = String::from_utf8_lossy(data);
-    let (mut server, mut now) = (prepared().clone(), Timestamp::UNIX_EPOCH);
-    let mut actors = Actors::default();
+/// The third word is the media type of the body or, without a body, of the answer. With a body, the fourth word is the media
+/// type of the answer.
+///
+/// Returns the number of requests that were sent.
+pub fn apiserver(data: &[u8]) -> u64 {
+    let (mut server, mut actors) = prepared().clone();
+    let (mut now, mut sent) = (Timestamp::UNIX_EPOCH, 0);
     let mut watches = Vec::new();
-    for request in text.split("\n---\n").filter_map(parse).take(REQUESTS_MAX) {
+    for request in blocks(data).filter_map(parse).take(REQUESTS_MAX) {
         now += SignedDuration::from_secs(1);
+        sent += 1;
         match server.handle(&request, now) {
             Response::Complete(response) => check(&request, &response),
             Response::Watch(head, id) => {
@@ -47,13 +52,14 @@ pub fn apiserver(data: &[u8]) {
     });
     assert!(rest.is_some(), "the actors do not come to rest");
     watches.retain(|id| !is_closed(&mut server, *id, now));
+    sent
 }
 
-/// Returns a server with our kinds.
-fn prepared() -> &'static ApiServer {
-    static PREPARED: OnceLock<ApiServer> = OnceLock::new();
+/// Returns a server with our kinds, and actors that know it.
+fn prepared() -> &'static (ApiServer, Actors) {
+    static PREPARED: OnceLock<(ApiServer, Actors)> = OnceLock::new();
     PREPARED.get_or_init(|| {
-        let mut server = ApiServer::new(&Options::default());
+        let (mut server, mut actors) = (ApiServer::new(&Options::default()), Actors::default());
         for crd in lockstep_crds::all().into_iter().flat_map(|set| set.crds) {
             let body = serde_json::to_vec(&crd).expect("a CRD is JSON");
             let request = Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
@@ -65,19 +71,35 @@ fn prepared() -> &'static ApiServer {
             };
             assert_eq!(response.status(), 201, "{:?}", response.body());
         }
-        server
+        actors.tick(&mut server, Timestamp::UNIX_EPOCH);
+        (server, actors)
     })
 }
 
-fn parse(block: &str) -> Option<Request<Bytes>> {
-    let (head, body) = block.split_once('\n').unwrap_or((block, ""));
-    let mut words = head.split_whitespace();
+/// Returns the bytes between lines of three dashes. They need not be text, because an object may be in protobuf.
+fn blocks(data: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(data);
+    std::iter::from_fn(move || {
+        let data = rest?;
+        let end = data.windows(BREAK.len()).position(|bytes| bytes == BREAK);
+        rest = end.map(|end| &data[end + BREAK.len()..]);
+        Some(&data[..end.unwrap_or(data.len())])
+    })
+}
+
+fn parse(block: &[u8]) -> Option<Request<Bytes>> {
+    let end = block.iter().position(|byte| *byte == b'\n').unwrap_or(block.len());
+    let (head, body) = (&block[..end], block.get(end + 1..).unwrap_or_default());
+    let mut words = std::str::from_utf8(head).ok()?.split_whitespace();
     let method = Method::from_bytes(words.next()?.as_bytes()).ok()?;
     let path = words.next().filter(|path| path.starts_with('/'))?;
     let media_type = words.next().unwrap_or("application/json");
     let header = if body.is_empty() { ACCEPT } else { CONTENT_TYPE };
-    let request = Request::builder().method(method).uri(path).header(header, media_type);
-    request.body(Bytes::copy_from_slice(body.as_bytes())).ok()
+    let mut request = Request::builder().method(method).uri(path).header(header, media_type);
+    if let Some(accepted) = words.next().filter(|_| !body.is_empty()) {
+        request = request.header(ACCEPT, accepted);
+    }
+    request.body(Bytes::copy_from_slice(body)).ok()
 }
 
 fn check(request: &Request<Bytes>, response: &http::Response<Bytes>) {

@@ -225,15 +225,21 @@ impl Controller {
         let mut stale = Vec::new();
         for resource in std::mem::take(&mut work.stale) {
             let kinds = &self.store.kinds;
-            let kind = kinds.find(&resource.api_version, &resource.kind);
-            if let Some(kind) = kind.filter(|kind| resolved_class::may_be_held(kind)) {
-                // An earlier leader may still create it after it was seen to be gone. So its kind is watched.
-                self.watch_resources(&kind, now);
-                stale.push((resource, kind));
-            } else if let Some(failure) = kinds.failure(&resource.api_version) {
-                let what = format!("{} {}: finding its kind", resource.kind, resource.name);
-                work.causes.push(ConditionCause::failed(&what, reason::PRUNE_FAILED, failure));
-                work.keep(resource);
+            match kinds.find(&resource.api_version, &resource.kind) {
+                Some(kind) if resolved_class::may_be_held(&kind) => {
+                    // An earlier leader may still create it after it was seen to be gone. So its kind is watched.
+                    self.watch_resources(&kind, now);
+                    stale.push((resource, kind));
+                }
+                // A later discovery of its version may have failed: what was found before remains known.
+                Some(_) => {}
+                None => {
+                    if let Some(failure) = kinds.failure(&resource.api_version) {
+                        let what = format!("{} {}: finding its kind", resource.kind, resource.name);
+                        work.causes.push(ConditionCause::failed(&what, reason::PRUNE_FAILED, failure));
+                        work.keep(resource);
+                    }
+                }
             }
             // A kind that is no longer served has no objects left. No object of a kind that classes can't hold is ours.
         }

@@ -72,8 +72,14 @@ impl Access {
         json!({ KUBECONFIG_KEYS[0]: STANDARD.encode(self.kubeconfig()) })
     }
 
+    /// Returns the access in the Secret of a kubeconfig. None if it has no kubeconfig, or one without a server.
+    pub fn of_kubeconfig(secret: &Value) -> Option<Self> {
+        let text = KUBECONFIG_KEYS.iter().find_map(|key| secret["data"][*key].as_str());
+        text.and_then(Self::decode)
+    }
+
     /// Parses the kubeconfig in a Secret. None if it is not a kubeconfig, or has no server.
-    pub(super) fn decode(encoded: &str) -> Option<Self> {
+    fn decode(encoded: &str) -> Option<Self> {
         let config: Value = yaml::read(std::str::from_utf8(&STANDARD.decode(encoded).ok()?).ok()?).ok()?;
         let named = |list: &str, name: &Value| {
             let all = config[list].as_array()?;
@@ -98,7 +104,7 @@ impl Access {
     }
 
     /// Parses the Secret that registers a cluster with Argo CD. None if it has no server, or an invalid configuration.
-    pub(crate) fn of_argo(secret: &Value) -> Option<Self> {
+    pub fn of_argo(secret: &Value) -> Option<Self> {
         let text = |key: &str| String::from_utf8(STANDARD.decode(secret["data"][key].as_str()?).ok()?).ok();
         let config: Value = serde_json::from_str(&text("config")?).ok()?;
         let server = text("server")?.trim_end_matches('/').to_owned();
@@ -116,8 +122,12 @@ impl Access {
         })
     }
 
-    /// Checks whether a cluster with this kubeconfig accepts a client; the error is the client's message.
-    pub(crate) fn admits(&self, client: &Self) -> Result<(), &'static str> {
+    /// Checks whether a cluster with this kubeconfig accepts a client.
+    ///
+    /// # Errors
+    ///
+    /// The message of the client, if not.
+    pub fn admits(&self, client: &Self) -> Result<(), &'static str> {
         if client.insecure && !client.authority.is_empty() {
             return Err("specifying a root certificates file with the insecure flag is not allowed");
         }

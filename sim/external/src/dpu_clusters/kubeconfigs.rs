@@ -6,7 +6,6 @@ use lockstep_engine::object::{ObjectRef, metadata, resource_version};
 use serde_json::Value;
 
 use super::access::Access;
-use super::cluster::KUBECONFIG_KEYS;
 use crate::kinds::secret_kind;
 use crate::read_view::ReadView;
 
@@ -26,8 +25,7 @@ impl Kubeconfigs {
         let version = resource_version(secret);
         let read = self.0.entry(target).or_default();
         if read.0 != version {
-            let text = KUBECONFIG_KEYS.iter().find_map(|key| secret["data"][*key].as_str());
-            *read = (version, text.and_then(Access::decode));
+            *read = (version, Access::of_kubeconfig(secret));
         }
         read.1.as_ref().ok_or_else(|| format!("Secret {name} holds no kubeconfig."))
     }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_engine::action::{Action, ActionId, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Machine, Note, Step};
-use lockstep_engine::object::ObjectRef;
+use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
 use lockstep_sim::bugs::Flaw;
 use lockstep_sim::history::reference;
 use serde_json::Value;
@@ -119,6 +119,42 @@ impl Extra {
     /// Returns whether an answer is for such a request.
     pub(super) fn has_asked(&self, id: ActionId) -> bool {
         (Self::FIRST + 1..=Self::FIRST + self.0).contains(&id.0)
+    }
+}
+
+/// The objects of the relevant kinds, as the watches delivered them.
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) objects: BTreeMap<ObjectRef, Arc<Value>>,
+    pub(super) extra: Extra,
+}
+
+impl Known {
+    /// Processes an event. Returns its object, if it is of the kind.
+    pub(super) fn absorb(&mut self, event: &Event, kind_name: &str) -> Option<(ObjectRef, Arc<Value>)> {
+        match event {
+            Event::Applied { kind, object } => {
+                let target = reference(kind, object);
+                self.objects.insert(target.clone(), Arc::clone(object));
+                (kind.kind == kind_name).then(|| (target, Arc::clone(object)))
+            }
+            Event::Deleted { kind, object } => {
+                self.objects.remove(&reference(kind, object));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Requests the deletion of all objects of a kind that match.
+    pub(super) fn remove(&mut self, step: &mut Step, kind: &str, is_so: impl Fn(&Value) -> bool) {
+        for (target, object) in &self.objects {
+            if target.kind.kind == kind && is_so(object) && !is_deleting(object) {
+                let uid = metadata(object, "uid").to_owned();
+                let action = Action::Delete { target: target.clone(), uid, resource_version: None };
+                self.extra.ask(step, action);
+            }
+        }
     }
 }
 

@@ -1,21 +1,22 @@
 //! Mistakes that a DPUService controller could make.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockstep_dpuservice::names::{CLUSTER_NAME, FINALIZER, SERVICE_NAME};
-use lockstep_engine::action::{Action, Outcome, Request, Subresource, Success};
+use lockstep_engine::action::{Action, Outcome, Request, Success};
 use lockstep_engine::finalizer;
 use lockstep_engine::machine::{Event, Machine, Step};
-use lockstep_engine::object::{ObjectRef, annotation, is_deleting, label, metadata};
+use lockstep_engine::object::{annotation, is_deleting, label, metadata};
 use lockstep_sim::bugs::{Bug, Flaw, plant};
-use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
+use self::argocd::{EndsEverySync, FollowsLooks, GivesSyncsUp, NamesNoHook};
 use super::common::{
-    Asked, DpuClusters, Extra, Ignores, LogsSecrets, NoFinalizer, Secrets, Unheard, change, decoded, is,
+    Asked, DpuClusters, Ignores, Known, LogsSecrets, NoFinalizer, Secrets, Unheard, change, decoded, is,
 };
 use super::requests::{StatusAlways, TimesMove};
+
+mod argocd;
 
 const fn bug(
     name: &'static str,
@@ -69,6 +70,11 @@ pub(super) const BUGS: &[Bug] = &[
     ),
     bug("knows_one_server", "Every Application uses the server of the first one.", plant::<OneServer>),
     bug("never_syncs", "Applications have no sync policy.", plant::<NeverSyncs>),
+    bug(
+        "gives_syncs_up",
+        "Applications do not request that Argo CD retries a failed sync without end.",
+        plant::<GivesSyncsUp>,
+    ),
     bug("owns_secrets", "Argo CD's Secrets are owned by a service of another namespace.", plant::<Owns>),
     bug("logs_credentials", "The data of Secrets that are read is logged.", plant::<LogsSecrets>),
     bug("annotates_credentials", "Credentials are written to Applications.", plant::<Annotates>),
@@ -86,6 +92,11 @@ pub(super) const BUGS: &[Bug] = &[
         "ignores_hooks",
         "A service is Ready although a hook has failed, because the operation is ignored.",
         plant::<OverlooksHooks>,
+    ),
+    bug(
+        "names_no_hook",
+        "The results of a sync are ignored, so that no status names a hook.",
+        plant::<NamesNoHook>,
     ),
     bug(
         "terminates_every_sync",
@@ -126,42 +137,6 @@ impl Flaw for TakesOver {
             request.action = Action::Apply { target: target.clone(), manifest: Arc::clone(manifest) };
         }
         None
-    }
-}
-
-/// The objects of the relevant kinds, as the watches delivered them.
-#[derive(Default)]
-pub(super) struct Known {
-    pub(super) objects: BTreeMap<ObjectRef, Arc<Value>>,
-    pub(super) extra: Extra,
-}
-
-impl Known {
-    /// Processes an event. Returns its object, if it is of the kind.
-    pub(super) fn absorb(&mut self, event: &Event, kind_name: &str) -> Option<(ObjectRef, Arc<Value>)> {
-        match event {
-            Event::Applied { kind, object } => {
-                let target = reference(kind, object);
-                self.objects.insert(target.clone(), Arc::clone(object));
-                (kind.kind == kind_name).then(|| (target, Arc::clone(object)))
-            }
-            Event::Deleted { kind, object } => {
-                self.objects.remove(&reference(kind, object));
-                None
-            }
-            _ => None,
-        }
-    }
-
-    /// Requests the deletion of all objects of a kind that match.
-    pub(super) fn remove(&mut self, step: &mut Step, kind: &str, is_so: impl Fn(&Value) -> bool) {
-        for (target, object) in &self.objects {
-            if target.kind.kind == kind && is_so(object) && !is_deleting(object) {
-                let uid = metadata(object, "uid").to_owned();
-                let action = Action::Delete { target: target.clone(), uid, resource_version: None };
-                self.extra.ask(step, action);
-            }
-        }
     }
 }
 
@@ -447,55 +422,5 @@ impl Flaw for OverlooksHooks {
             object["status"].as_object_mut().map(|status| status.remove("operationState"));
         }
         Some(Event::Applied { kind, object: Arc::new(object) })
-    }
-}
-
-#[derive(Default)]
-struct EndsEverySync {
-    known: Known,
-    seen: Option<ObjectRef>,
-}
-
-impl Flaw for EndsEverySync {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        if let Some((target, application)) = self.known.absorb(&event, "Application")
-            && application["status"]["operationState"]["phase"] == "Running"
-            && label(&application, SERVICE_NAME).is_some()
-        {
-            self.seen = Some(target);
-        }
-        Some(event)
-    }
-
-    fn step(&mut self, step: &mut Step) {
-        if let Some(target) = self.seen.take() {
-            let patch = Arc::new(json!({ "status": { "operationState": { "phase": "Terminating" } } }));
-            self.known.extra.ask(step, Action::Patch { target, subresource: None, patch });
-        }
-    }
-}
-
-#[derive(Default)]
-struct FollowsLooks {
-    known: Known,
-    looked: Option<Value>,
-}
-
-impl Flaw for FollowsLooks {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        if let Some((_, application)) = self.known.absorb(&event, "Application") {
-            self.looked = Some(application["status"]["reconciledAt"].clone());
-        }
-        Some(event)
-    }
-
-    fn step(&mut self, step: &mut Step) {
-        let Some(looked) = self.looked.take() else { return };
-        let services = self.known.objects.keys().filter(|target| target.kind.kind == "DPUService");
-        for target in services {
-            let subresource = Some(Subresource::Status);
-            let patch = Arc::new(json!({ "status": { "reconciledAt": { "x": looked } } }));
-            self.known.extra.ask(step, Action::Patch { target: target.clone(), subresource, patch });
-        }
     }
 }

@@ -15,8 +15,7 @@ use lockstep_sim::bugs::{Bug, Flaw, plant};
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
-use super::common::{Extra, Ignores, Secrets, change, is};
-use super::dpuservice::Known;
+use super::common::{Extra, Ignores, Known, Secrets, change, is};
 use crate::together::NAME;
 
 const fn bug(

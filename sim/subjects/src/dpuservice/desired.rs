@@ -127,6 +127,11 @@ fn status(service: &Value, connected: usize, count: usize, differ: &mut dyn FnMu
     if !condition(service, "Ready").starts_with(ready) {
         differ(format!("Ready is {}", condition(service, "Ready")));
     }
+    let has_hook = [release::FAILING_HOOK, release::HANGING_HOOK].iter().any(|hook| values[*hook] == true);
+    let hook = format!("PostSync hook Job {}-check", metadata(service, "name"));
+    if has_hook && !condition(service, "Ready").contains(&hook) {
+        differ(format!("Ready is {}, which does not name the {hook}", condition(service, "Ready")));
+    }
     let entries = |field: &str| status[field].as_object().map_or(0, serde_json::Map::len);
     if entries("sync") != count || entries("health") != count {
         differ(format!(

@@ -17,12 +17,13 @@ use lockstep_sim::history::{Version, reference};
 use lockstep_sim::invariant::{Invariant, Moment, SECRET, is_deletion};
 use serde_json::Value;
 
-use self::past::{STALE, age, is_leaving, lasts, was_leaving};
+use self::past::{EXTERNAL, STALE, age, is_leaving, lasts, was_leaving};
 use super::identity;
 use super::setup::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
 
 mod ended;
 mod past;
+mod returned;
 mod rollout;
 mod statements;
 
@@ -96,6 +97,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "ready_means_deployed",
         sentence: "A service is Ready at its current generation only if Argo CD has reported each Application as synced and healthy with its version, and no sync of it has failed.",
         holds: statements::ready_means_deployed,
+    },
+    Invariant {
+        name: "a_returned_cluster_is_deployed",
+        sentence: "Argo CD deploys an Application that was changed while its cluster was down within minutes of the return, if nothing else interferes.",
+        holds: returned::a_returned_cluster_is_deployed,
     },
     Invariant {
         name: "only_blocking_syncs_are_terminated",
@@ -333,9 +339,8 @@ fn nothing_is_left_running(moment: &Moment<'_>) -> Result<(), String> {
 /// Returns whether another client has recently changed what Argo CD needs to remove an Application.
 fn was_meddled_with(moment: &Moment<'_>, application: &ObjectRef, cluster: &Name) -> bool {
     let since = moment.entry.at.saturating_sub(MEDDLING);
-    let external = ["argocd", "dpf", "dpu-cluster"];
     let is_somebodys = |version: &Version| {
-        version.at >= since && matches!(version.by, Author::Client(author) if !external.contains(&author))
+        version.at >= since && matches!(version.by, Author::Client(author) if !EXTERNAL.contains(&author))
     };
     let kind = names::secret();
     let secrets =

@@ -7,7 +7,7 @@ use lockstep_engine::action::Action;
 use lockstep_engine::object::{ObjectRef, annotation, controller_uid, metadata};
 use lockstep_namespaceclass::names;
 use lockstep_sim::cluster::{Author, Change, What};
-use lockstep_sim::history::{History, MINUTE};
+use lockstep_sim::history::{History, MINUTE, Version};
 use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "created_resources_are_listed_first",
-        sentence: "A resource is listed in the status of the binding before it is created, so that no crash leaves an orphan.",
+        sentence: "A resource is listed in the status of the binding before it is created, unless another leader has changed that status since, so that no crash leaves an orphan.",
         holds: created_resources_are_listed_first,
     },
     Invariant {
@@ -72,7 +72,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "drift_is_only_reported",
-        sentence: "Nothing is applied in a ready namespace that has the generation of its class, if the process knows that the class has drift reported only.",
+        sentence: "Nothing is applied in a ready namespace that has the generation of its class, if the process has known for a minute that the class has drift reported only.",
         holds: rollout::drift_is_only_reported,
     },
     Invariant {
@@ -264,22 +264,42 @@ fn adopted_objects_are_kept(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn created_resources_are_listed_first(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    let Some((process, change, namespace)) = change_of_process(moment) else { return Ok(()) };
     if change.old.is_some() || !is_content(&change.object.kind.kind) {
         return Ok(());
     }
-    let binding = ObjectRef::namespaced(&names::binding(), namespace, namespace);
+    let target = ObjectRef::namespaced(&names::binding(), namespace, namespace);
     let owner = change.new.as_deref().and_then(controller_uid);
     // When a binding is removed, so is everything that it owns, listed or not.
     let Some(binding) =
-        moment.server.object(&binding).filter(|binding| owner == Some(metadata(binding, "uid")))
+        moment.server.object(&target).filter(|binding| owner == Some(metadata(binding, "uid")))
     else {
         return Ok(());
     };
-    if listed(binding).any(|listed| listed == (&*change.object.kind.kind, &*change.object.name)) {
+    let lists_it = |binding: &Value| {
+        listed(binding).any(|listed| listed == (&*change.object.kind.kind, &*change.object.name))
+    };
+    if lists_it(binding) || was_overruled(moment, process, &target, lists_it) {
         return Ok(());
     }
     Err(format!("{} was created before it was listed", change.object))
+}
+
+/// Returns whether a process has listed a resource in a binding, and another leader has changed the status since. That leader
+/// watches the kind of the resource, and removes it.
+fn was_overruled(
+    moment: &Moment<'_>,
+    process: usize,
+    binding: &ObjectRef,
+    lists_it: impl Fn(&Value) -> bool,
+) -> bool {
+    let versions = moment.history.versions(binding);
+    let is_own = |version: &Version| {
+        version.by == Author::Process(process) && version.object.as_deref().is_some_and(&lists_it)
+    };
+    let is_of_other = |version: &Version| matches!(version.by, Author::Process(other) if other != process);
+    let last = versions.iter().rposition(is_own);
+    last.is_some_and(|last| versions[last..].iter().any(is_of_other))
 }
 
 /// Returns the kind and name of everything that a binding's status lists.
@@ -361,11 +381,11 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
         let was_there = versions[from..]
             .iter()
             .any(|version| version.object.as_ref().is_some_and(|object| is_as_wanted(object, &manifest)));
-        // An object that the process received may have been removed since. The process can't know that before the watch event
-        // arrives, and ignores events that arrive during a pass.
+        // An object that the process received may have been changed or removed since. The process can't know that before the
+        // watch event arrives, and ignores events that arrive during a pass.
         let state = moment.history.process(process);
         let delivered = state.and_then(|state| state.observed.get(&target));
-        let before = state.and_then(|state| state.previous.get(&target));
+        let before = state.and_then(|state| state.replaced.get(&target)).into_iter().flatten();
         let before =
             before.filter(|(until, _)| *until + MINUTE > moment.entry.at).map(|(_, delivered)| delivered);
         let delivered = delivered.into_iter().chain(before).any(|delivered| {

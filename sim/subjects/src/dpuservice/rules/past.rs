@@ -13,6 +13,9 @@ use super::super::setup;
 /// half a minute; and a little more.
 pub(super) const STALE: Duration = Duration::from_mins(5);
 
+/// The external systems, as authors of changes.
+pub(super) const EXTERNAL: [&str; 3] = ["argocd", "dpf", "dpu-cluster"];
+
 /// Returns whether an object is absent or being deleted.
 pub(super) fn is_leaving(object: Option<&Arc<Value>>) -> bool {
     object.is_none_or(|object| is_deleting(object))

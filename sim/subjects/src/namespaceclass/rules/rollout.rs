@@ -54,6 +54,11 @@ pub(super) fn known_state<'a>(
     (known["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]).then_some(&**current)
 }
 
+/// Returns whether the process has known the present state of an object for this time.
+fn is_known_for(moment: &Moment<'_>, state: &ProcessState, object: &ObjectRef, time: Duration) -> bool {
+    state.previous.get(object).is_none_or(|(until, _)| *until + time <= moment.entry.at)
+}
+
 /// Returns the writes of resources of classes in a step, with their namespaces.
 fn writes(step: &Step) -> impl Iterator<Item = (&'static str, &ObjectRef, &str)> {
     step.requests.iter().filter_map(|request| {
@@ -96,7 +101,11 @@ pub(super) fn drift_is_only_reported(moment: &Moment<'_>) -> Result<(), String> 
         let is_listed = listed.any(|it| it["kind"] == *target.kind.kind && it["name"] == *target.name);
         let is_applied = status["observedClassUid"] == class["metadata"]["uid"]
             && status["observedClassGeneration"] == class["metadata"]["generation"];
-        if is_listed && is_applied && is_available(binding) {
+        let namespace = binding_ref(namespace);
+        let class = reference(&names::class(), class);
+        // A pass decides by what was known when it began.
+        let is_known = [namespace, class].iter().all(|it| is_known_for(moment, state, it, MINUTE));
+        if is_listed && is_applied && is_available(binding) && is_known {
             return Err(format!("{verb} of {target}, though its class has drift reported only"));
         }
     }
@@ -147,7 +156,7 @@ fn is_new(moment: &Moment<'_>, class: &Value, target: &ObjectRef, manifest: &Val
     let versions = moment.history.versions(&reference(&names::class(), class)).iter();
     let mut earlier = versions
         .filter_map(|version| version.object.as_deref())
-        .filter(|it| it["metadata"]["generation"] != class["metadata"]["generation"]);
+        .filter(|it| ["uid", "generation"].iter().any(|id| it["metadata"][id] != class["metadata"][id]));
     is_in(class) && !earlier.any(is_in)
 }
 
