@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_engine::action::{Action, ActionId, Outcome, Request, Success};
+use lockstep_engine::action::{Action, ActionId, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Machine, Note, Step};
 use lockstep_engine::object::ObjectRef;
 use lockstep_sim::bugs::Flaw;
@@ -47,7 +47,8 @@ pub(super) fn is(action: &Action, name: &str, kind: &str) -> bool {
 
 /// Changes what is written to objects of a kind.
 pub(super) fn change(request: &mut Request, kind: &str, change: impl FnOnce(&mut Value)) {
-    if let Action::Apply { target, manifest } | Action::Create { target, manifest } = &mut request.action
+    if let Action::Kube(KubeRequest::Apply { target, manifest } | KubeRequest::Create { target, manifest }) =
+        &mut request.action
         && target.kind.kind == kind
     {
         let mut changed = Value::clone(manifest);
@@ -137,7 +138,9 @@ impl Flaw for NoFinalizer {
     }
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        let Action::Patch { target, subresource: None, patch } = &request.action else { return None };
+        let Action::Kube(KubeRequest::Patch { target, subresource: None, patch }) = &request.action else {
+            return None;
+        };
         let finalizers = patch["metadata"].get("finalizers")?;
         let mut object = Value::clone(self.seen.get(target)?);
         object["metadata"]["finalizers"] = finalizers.clone();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockstep_dpuservice::names::{CLUSTER_NAME, FINALIZER, SERVICE_NAME};
-use lockstep_engine::action::{Action, Outcome, Request, Subresource, Success};
+use lockstep_engine::action::{Action, KubeRequest, Outcome, Request, Subresource, Success};
 use lockstep_engine::finalizer;
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::object::{ObjectRef, annotation, is_deleting, label, metadata};
@@ -120,10 +120,11 @@ impl Flaw for TakesOver {
     }
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        if let Action::Create { target, manifest } = &request.action
+        if let Action::Kube(KubeRequest::Create { target, manifest }) = &request.action
             && target.kind.kind == "Application"
         {
-            request.action = Action::Apply { target: target.clone(), manifest: Arc::clone(manifest) };
+            request.action =
+                Action::Kube(KubeRequest::Apply { target: target.clone(), manifest: Arc::clone(manifest) });
         }
         None
     }
@@ -158,7 +159,8 @@ impl Known {
         for (target, object) in &self.objects {
             if target.kind.kind == kind && is_so(object) && !is_deleting(object) {
                 let uid = metadata(object, "uid").to_owned();
-                let action = Action::Delete { target: target.clone(), uid, resource_version: None };
+                let action =
+                    Action::Kube(KubeRequest::Delete { target: target.clone(), uid, resource_version: None });
                 self.extra.ask(step, action);
             }
         }
@@ -470,7 +472,7 @@ impl Flaw for EndsEverySync {
     fn step(&mut self, step: &mut Step) {
         if let Some(target) = self.seen.take() {
             let patch = Arc::new(json!({ "status": { "operationState": { "phase": "Terminating" } } }));
-            self.known.extra.ask(step, Action::Patch { target, subresource: None, patch });
+            self.known.extra.ask(step, Action::Kube(KubeRequest::Patch { target, subresource: None, patch }));
         }
     }
 }
@@ -495,7 +497,9 @@ impl Flaw for FollowsLooks {
         for target in services {
             let subresource = Some(Subresource::Status);
             let patch = Arc::new(json!({ "status": { "reconciledAt": { "x": looked } } }));
-            self.known.extra.ask(step, Action::Patch { target: target.clone(), subresource, patch });
+            self.known
+                .extra
+                .ask(step, Action::Kube(KubeRequest::Patch { target: target.clone(), subresource, patch }));
         }
     }
 }

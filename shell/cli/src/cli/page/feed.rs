@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lockstep_engine::action::{Action, ActionId, Outcome, Request, Success};
+use lockstep_engine::action::{Action, ActionId, KubeRequest, Outcome, Request, ResolveImage, Success};
 use lockstep_engine::machine::{Event, Note, Step, Workload};
 use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_engine::recording::RecordedStep;
@@ -229,15 +229,23 @@ fn trimmed(step: Step) -> Step {
     let requests = step.requests.into_iter().filter_map(|Request { id, action }| {
         let manifest = Arc::clone(&nothing);
         let action = match action {
-            Action::Apply { target, .. } => Action::Apply { target, manifest },
-            Action::Create { target, .. } => Action::Create { target, manifest },
-            Action::Update { target, .. } => Action::Update { target, manifest },
-            Action::Patch { target, subresource, .. } => {
-                Action::Patch { target, subresource, patch: manifest }
+            Action::Kube(KubeRequest::Apply { target, .. }) => {
+                Action::Kube(KubeRequest::Apply { target, manifest })
             }
-            Action::ResolveImage { image, .. } => Action::ResolveImage { image, credentials: None },
+            Action::Kube(KubeRequest::Create { target, .. }) => {
+                Action::Kube(KubeRequest::Create { target, manifest })
+            }
+            Action::Kube(KubeRequest::Update { target, .. }) => {
+                Action::Kube(KubeRequest::Update { target, manifest })
+            }
+            Action::Kube(KubeRequest::Patch { target, subresource, .. }) => {
+                Action::Kube(KubeRequest::Patch { target, subresource, patch: manifest })
+            }
+            Action::Registry(ResolveImage { image, .. }) => {
+                Action::Registry(ResolveImage { image, credentials: None })
+            }
             // Only Sentinels make these, and their steps are not recorded.
-            Action::Fetch { .. } | Action::Connect { .. } | Action::Publish { .. } => return None,
+            Action::Http(_) | Action::Broker(_) => return None,
             other => other,
         };
         Some(Request { id, action })
