@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lockstep_engine::action::{Action, ActionId, Request, Scope};
+use lockstep_engine::action::{Action, ActionId, Request, Scope, WatchCommand};
 use lockstep_engine::machine::{Deadline, Event, Machine, Step};
 use lockstep_engine::object::Kind;
 use lockstep_engine::time::Now;
@@ -25,8 +25,8 @@ impl Machine for Asking {
         }
         let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
         let scope = Scope { selector: String::new(), metadata_only: true, ..Scope::default() };
-        let watch = Action::Watch { kind: Arc::clone(&kind), scope };
-        let mut actions = [watch, Action::Unwatch { kind }];
+        let watch = Action::Watch(WatchCommand::Start { kind: Arc::clone(&kind), scope });
+        let mut actions = [watch, Action::Watch(WatchCommand::Stop { kind })];
         if self.watched_at_last {
             actions.reverse();
         }

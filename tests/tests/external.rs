@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use kube::{Client, Config};
 use lockstep_apiserver::host::{Host, Options};
-use lockstep_engine::action::{Action, Class, Success};
+use lockstep_engine::action::{Action, Class, KubeRequest, Success};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
 use lockstep_external as external;
 use lockstep_external::dpu_clusters::Access;
@@ -41,7 +41,8 @@ impl User {
         let manifest = Arc::new(object);
         // A new CRD is served after a short delay.
         eventually("it is applied", async || {
-            let action = Action::Apply { target: target.clone(), manifest: Arc::clone(&manifest) };
+            let action =
+                Action::Kube(KubeRequest::Apply { target: target.clone(), manifest: Arc::clone(&manifest) });
             Ok(self.0.execute(&action).await.map(drop)?)
         })
         .await
@@ -49,7 +50,7 @@ impl User {
 
     async fn get(&self, kind: &Arc<Kind>, name: &str) -> anyhow::Result<Option<Arc<Value>>> {
         let target = ObjectRef::namespaced(kind, NAMESPACE, name);
-        match self.0.execute(&Action::Get { target, metadata_only: false }).await {
+        match self.0.execute(&Action::Kube(KubeRequest::Get { target, metadata_only: false })).await {
             Ok(Success::Object(object)) => Ok(Some(object)),
             Err(failure) if failure.class == Class::NotFound => Ok(None),
             other => bail!("{other:?}"),
@@ -73,7 +74,7 @@ impl User {
         let object = self.get(kind, name).await?.context("there is none")?;
         let target = ObjectRef::namespaced(kind, NAMESPACE, name);
         let uid = metadata(&object, "uid").to_owned();
-        self.0.execute(&Action::Delete { target, uid, resource_version: None }).await?;
+        self.0.execute(&Action::Kube(KubeRequest::Delete { target, uid, resource_version: None })).await?;
         eventually(&format!("{name} is gone"), async || match self.get(kind, name).await? {
             None => Ok(()),
             Some(object) => bail!("{object}"),
@@ -165,7 +166,7 @@ async fn a_hosted_cluster_comes_and_goes(client: Client) -> anyhow::Result<()> {
     ensure!(user.get(&node_pool_kind(), "prod").await?.is_none());
     let name = hypershift::control_plane_namespace(NAMESPACE, "prod");
     let target = ObjectRef::cluster(&core_kind("Namespace", "namespaces", false), &name);
-    match user.0.execute(&Action::Get { target, metadata_only: true }).await {
+    match user.0.execute(&Action::Kube(KubeRequest::Get { target, metadata_only: true })).await {
         Ok(Success::Object(namespace)) => ensure!(is_deleting(&namespace), "{namespace}"),
         Err(failure) => ensure!(failure.class == Class::NotFound, "{failure}"),
         other => bail!("{other:?}"),

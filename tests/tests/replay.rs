@@ -210,7 +210,10 @@ async fn a_class_update_replays_to_the_same_actions(site: Site) -> anyhow::Resul
     let output = site.replay(&["tampered.jsonl", "--diff"])?;
     assert_eq!(output.status.code(), Some(1));
     let shown = String::from_utf8(output.stdout)?;
-    assert!(shown.contains("-        \"Create\": {") && shown.contains("+        \"Apply\": {"), "{shown}");
+    assert!(
+        shown.contains("-          \"Create\": {") && shown.contains("+          \"Apply\": {"),
+        "{shown}"
+    );
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use lockstep_crds::bridge::{DPFHCPBridgeStatus, LocalObjectReference, ObjectReference};
-use lockstep_engine::action::{Action, Class, Failure, Subresource};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Subresource};
 use lockstep_engine::conditions::{self, Finding, Status};
 use lockstep_engine::object::{Name, precondition, text};
 use lockstep_engine::time::Now;
@@ -262,5 +262,9 @@ pub fn write(key: &Name, bridge: &Bridge, status: &impl Serialize) -> Action {
         }
     }
     let patch = Arc::new(json!({ "metadata": precondition(&bridge.metadata), "status": status }));
-    Action::Patch { target: bridge_ref(key), subresource: Some(Subresource::Status), patch }
+    Action::Kube(KubeRequest::Patch {
+        target: bridge_ref(key),
+        subresource: Some(Subresource::Status),
+        patch,
+    })
 }

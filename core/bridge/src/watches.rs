@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use lockstep_crds::bridge::CONTROLLER;
-use lockstep_engine::action::{Action, Failure, Scope};
+use lockstep_engine::action::{Action, Failure, Scope, WatchCommand};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::Metric;
 use lockstep_engine::object::{Kind, Name, resource_version};
@@ -44,10 +44,14 @@ impl Control for Controller {
     }
 
     fn start(&mut self) {
-        self.outbox.requests.push(Action::Watch { kind: names::bridge(), scope: Scope::default() });
+        self.outbox
+            .requests
+            .push(Action::Watch(WatchCommand::Start { kind: names::bridge(), scope: Scope::default() }));
         for source in Source::ALL {
             self.store.watched.entry(source).or_default();
-            self.outbox.requests.push(Action::Watch { kind: source.kind(), scope: source.scope() });
+            self.outbox
+                .requests
+                .push(Action::Watch(WatchCommand::Start { kind: source.kind(), scope: source.scope() }));
         }
     }
 

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use lockstep_crds::dpuservice::CONTROLLER;
-use lockstep_engine::action::{Action, Failure};
+use lockstep_engine::action::{Action, Failure, WatchCommand};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::object::{Kind, Name, resource_version};
 use lockstep_engine::operator::{Control, Outbox};
@@ -60,7 +60,8 @@ impl Control for Controller {
     }
 
     fn start(&mut self) {
-        let watches = Source::ALL.map(|source| Action::Watch { kind: source.kind(), scope: source.scope() });
+        let watches = Source::ALL
+            .map(|source| Action::Watch(WatchCommand::Start { kind: source.kind(), scope: source.scope() }));
         self.outbox.requests.extend(watches);
     }
 

@@ -27,22 +27,25 @@ pub struct Request {
     pub action: Action,
 }
 
-/// An action that a controller can request. It is plain data: it can be stored, compared and replayed.
+/// An action that a controller can request. It is plain data: it can be stored, compared and replayed. Each variant is executed
+/// by another part of the shell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Action {
-    /// Starts the watch of a kind. A second watch of the same kind replaces the first. The answer is an immediate
-    /// [`Success::Done`]; the objects arrive as events of their own.
-    Watch {
-        /// The kind to watch.
-        kind: Arc<Kind>,
-        /// Which of its objects, and which of their fields.
-        scope: Scope,
-    },
-    /// Ends the watch of a kind.
-    Unwatch {
-        /// The kind.
-        kind: Arc<Kind>,
-    },
+    /// One request to the Kubernetes API.
+    Kube(KubeRequest),
+    /// Starts or stops the watch of a kind. The answer is an immediate [`Success::Done`].
+    Watch(WatchCommand),
+    /// One request to another HTTP API.
+    Http(Fetch),
+    /// One query of a container registry.
+    Registry(ResolveImage),
+    /// One request to a message broker.
+    Broker(BrokerRequest),
+}
+
+/// A request to the Kubernetes API with one answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum KubeRequest {
     /// Lists the kinds that an API version serves, without subresources. The failure is [`Class::NotFound`] if the API
     /// version is not served at all.
     Discover {
@@ -103,25 +106,51 @@ pub enum Action {
         /// Its resource version, if the proof that it is ours was read from that version.
         resource_version: Option<String>,
     },
-    /// Reads a JSON document from an API other than Kubernetes (HTTP GET).
-    Fetch {
-        /// The whole URL.
-        url: String,
-        /// Headers beyond those that every request has. They are no secrets.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-        headers: BTreeMap<String, String>,
-        /// The time limit for the whole answer.
-        timeout: Duration,
-        /// The fields of the document that are kept ([`Condenser`](super::document::Condenser)).
-        keep: Arc<Fields>,
+}
+
+/// A command about the watch of a kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum WatchCommand {
+    /// Starts the watch. A second watch of the same kind replaces the first. The objects arrive as events of their own.
+    Start {
+        /// The kind to watch.
+        kind: Arc<Kind>,
+        /// Which of its objects, and which of their fields.
+        scope: Scope,
     },
-    /// Queries a container registry for an image.
-    ResolveImage {
-        /// The reference, by tag or digest.
-        image: String,
-        /// `user:password`, if the registry needs credentials.
-        credentials: Option<SecretString>,
+    /// Stops the watch.
+    Stop {
+        /// The kind.
+        kind: Arc<Kind>,
     },
+}
+
+/// Reads a JSON document from an API other than Kubernetes (HTTP GET).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fetch {
+    /// The whole URL.
+    pub url: String,
+    /// Headers beyond those that every request has. They are no secrets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// The time limit for the whole answer.
+    pub timeout: Duration,
+    /// The fields of the document that are kept ([`Condenser`](super::document::Condenser)).
+    pub keep: Arc<Fields>,
+}
+
+/// Queries a container registry for an image.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResolveImage {
+    /// The reference, by tag or digest.
+    pub image: String,
+    /// `user:password`, if the registry needs credentials.
+    pub credentials: Option<SecretString>,
+}
+
+/// A request to a message broker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum BrokerRequest {
     /// Connects to a message broker, unless a connection to this very broker is open. The answer is [`Success::Done`] once
     /// events can be published.
     Connect {
@@ -142,8 +171,38 @@ impl Action {
     /// Returns a short name for logs and metrics.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Watch { .. } => "watch",
-            Self::Unwatch { .. } => "unwatch",
+            Self::Kube(request) => request.name(),
+            Self::Watch(WatchCommand::Start { .. }) => "watch",
+            Self::Watch(WatchCommand::Stop { .. }) => "unwatch",
+            Self::Http(_) => "fetch",
+            Self::Registry(_) => "find_image",
+            Self::Broker(BrokerRequest::Connect { .. }) => "connect",
+            Self::Broker(BrokerRequest::Publish { .. }) => "publish",
+        }
+    }
+
+    /// Returns whether it may change an external system.
+    pub fn is_write(&self) -> bool {
+        match self {
+            Self::Kube(request) => request.is_write(),
+            Self::Broker(request) => matches!(request, BrokerRequest::Publish { .. }),
+            Self::Watch(_) | Self::Http(_) | Self::Registry(_) => false,
+        }
+    }
+
+    /// Returns the object that it concerns, if it concerns one.
+    pub fn target(&self) -> Option<&ObjectRef> {
+        match self {
+            Self::Kube(request) => request.target(),
+            Self::Watch(_) | Self::Http(_) | Self::Registry(_) | Self::Broker(_) => None,
+        }
+    }
+}
+
+impl KubeRequest {
+    /// Returns a short name for logs and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
             Self::Discover { .. } => "discover",
             Self::Get { .. } => "get",
             Self::List { .. } => "list",
@@ -153,44 +212,18 @@ impl Action {
             Self::Patch { subresource: None, .. } => "patch",
             Self::Patch { subresource: Some(Subresource::Status), .. } => "patch_status",
             Self::Delete { .. } => "delete",
-            Self::Fetch { .. } => "fetch",
-            Self::ResolveImage { .. } => "find_image",
-            Self::Connect { .. } => "connect",
-            Self::Publish { .. } => "publish",
         }
     }
 
-    /// Returns whether it may change an external system.
+    /// Returns whether it may change an object.
     pub fn is_write(&self) -> bool {
-        match self {
-            Self::Watch { .. }
-            | Self::Unwatch { .. }
-            | Self::Discover { .. }
-            | Self::Get { .. }
-            | Self::List { .. }
-            | Self::Fetch { .. }
-            | Self::ResolveImage { .. }
-            | Self::Connect { .. } => false,
-            Self::Publish { .. }
-            | Self::Apply { .. }
-            | Self::Create { .. }
-            | Self::Update { .. }
-            | Self::Patch { .. }
-            | Self::Delete { .. } => true,
-        }
+        !matches!(self, Self::Discover { .. } | Self::Get { .. } | Self::List { .. })
     }
 
     /// Returns the object that it concerns, if it concerns one.
     pub fn target(&self) -> Option<&ObjectRef> {
         match self {
-            Self::Watch { .. }
-            | Self::Unwatch { .. }
-            | Self::Discover { .. }
-            | Self::List { .. }
-            | Self::Fetch { .. }
-            | Self::ResolveImage { .. }
-            | Self::Connect { .. }
-            | Self::Publish { .. } => None,
+            Self::Discover { .. } | Self::List { .. } => None,
             Self::Get { target, .. }
             | Self::Apply { target, .. }
             | Self::Create { target, .. }

@@ -306,7 +306,7 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
                 Next::Await(actions, stage) => {
                     let outcomes = vec![None; actions.len()];
                     for (slot, action) in actions.into_iter().enumerate() {
-                        let from_kubernetes = !matches!(action, Action::ResolveImage { .. });
+                        let from_kubernetes = !matches!(action, Action::Registry(_));
                         let request = self.request(action);
                         self.ledger
                             .insert(request.id, PendingAction { key: key.clone(), slot, from_kubernetes });

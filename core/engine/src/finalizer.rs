@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::action::Action;
+use super::action::{Action, KubeRequest};
 use crate::object::{ObjectRef, is_deleting, metadata};
 
 /// Returns whether the object has the finalizer.
@@ -55,7 +55,11 @@ fn replace<'a>(
     }
     let patch =
         json!({ "metadata": { "uid": uid, "resourceVersion": resource_version, "finalizers": finalizers } });
-    Some(Action::Patch { target: target.clone(), subresource: None, patch: Arc::new(patch) })
+    Some(Action::Kube(KubeRequest::Patch {
+        target: target.clone(),
+        subresource: None,
+        patch: Arc::new(patch),
+    }))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::action::{Action, Scope};
+use super::action::{Action, Scope, WatchCommand};
 use super::cache::{Cache, Cached};
 use super::object::{Kind, resource_version};
 
@@ -64,7 +64,7 @@ impl<K: Ord + Clone> Informer<K> {
     }
 
     pub(crate) fn watch(&self) -> Action {
-        Action::Watch { kind: Arc::clone(&self.kind), scope: self.scope.clone() }
+        Action::Watch(WatchCommand::Start { kind: Arc::clone(&self.kind), scope: self.scope.clone() })
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = K> {

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::action::{Action, ActionId, Class, Failure, Outcome, Request, Success};
+use super::action::{Action, ActionId, Class, Failure, KubeRequest, Outcome, Request, Success};
 use super::machine::{Amount, Deadline, Event, Machine, Measure, Metric, MetricKind, Note, Step};
 use crate::object::{Kind, ObjectRef, metadata};
 use crate::time::{Monotonic, Now};
@@ -109,7 +109,11 @@ impl Election {
     }
 
     fn read(&mut self, now: Now, step: &mut Step) {
-        self.send(Action::Get { target: self.lease.clone(), metadata_only: false }, now, step);
+        self.send(
+            Action::Kube(KubeRequest::Get { target: self.lease.clone(), metadata_only: false }),
+            now,
+            step,
+        );
     }
 
     fn leads(&self) -> bool {
@@ -122,8 +126,8 @@ impl Election {
         let held = self.seen.as_ref().map(|(lease, _)| &**lease);
         let manifest = Arc::new(record::claimed(held, &target, &self.identity, LEASE_DURATION, now));
         let action = match held {
-            Some(_) => Action::Update { target, manifest },
-            None => Action::Create { target, manifest },
+            Some(_) => Action::Kube(KubeRequest::Update { target, manifest }),
+            None => Action::Kube(KubeRequest::Create { target, manifest }),
         };
         self.send(action, now, step);
     }
@@ -152,7 +156,7 @@ impl Election {
     /// Releases the lease. This is the last action.
     fn free(&mut self, lease: &Value, now: Now, step: &mut Step) {
         let manifest = Arc::new(record::freed(lease, now));
-        self.send(Action::Update { target: self.lease.clone(), manifest }, now, step);
+        self.send(Action::Kube(KubeRequest::Update { target: self.lease.clone(), manifest }), now, step);
         self.phase = Phase::Over;
     }
 

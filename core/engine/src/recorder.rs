@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::action::{Action, ActionId, Class, Failure, Outcome, Request};
+use super::action::{Action, ActionId, Class, Failure, KubeRequest, Outcome, Request};
 use super::backoff::RETRY_AFTER_MAX;
 use super::conditions::cut;
 use super::pairs;
@@ -247,15 +247,15 @@ impl Series {
         let target = self.event.clone();
         if self.exists {
             let patch = Arc::new(json!({ "series": series }));
-            return Action::Patch { target, subresource: None, patch };
+            return Action::Kube(KubeRequest::Patch { target, subresource: None, patch });
         }
         // The API calls it a series from the second occurrence on.
         if self.count == 1 {
-            return Action::Create { target, manifest: Arc::clone(&self.manifest) };
+            return Action::Kube(KubeRequest::Create { target, manifest: Arc::clone(&self.manifest) });
         }
         let mut manifest = Value::clone(&self.manifest);
         manifest["series"] = series;
-        Action::Create { target, manifest: Arc::new(manifest) }
+        Action::Kube(KubeRequest::Create { target, manifest: Arc::new(manifest) })
     }
 
     /// Records that the write of a count failed. Returns whether it is not retried before the event happens again.

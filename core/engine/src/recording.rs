@@ -30,7 +30,7 @@ mod secrets;
 mod stand_in;
 
 /// The version of the format that this program writes and reads.
-pub const FORMAT: u64 = 2;
+pub const FORMAT: u64 = 3;
 
 /// A machine whose run can be recorded. Its whole state can be stored, and its traits allow a recording to hide secrets and
 /// still lead to the same decisions.

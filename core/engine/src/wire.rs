@@ -1,4 +1,4 @@
-//! The HTTP form of actions and answers: pure translation between [`Action`], HTTP and [`Outcome`].
+//! The HTTP form of actions and answers: pure translation between [`KubeRequest`], HTTP and [`Outcome`].
 //!
 //! The shell sends the requests of [`encode`] over a network. The simulator passes them directly to its model of the API
 //! server. Both read the answers with [`decode`].
@@ -11,7 +11,7 @@ use http::{Method, StatusCode};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use serde_json::{Value, json};
 
-use super::action::{Action, Class, Failure, Outcome, Subresource, Success};
+use super::action::{Class, Failure, KubeRequest, Outcome, Subresource, Success};
 use crate::object::{Kind, ObjectRef};
 
 pub mod path;
@@ -33,59 +33,52 @@ pub fn field_manager(machine: &str) -> String {
     format!("lockstep-{machine}")
 }
 
-/// Returns the HTTP request of an action. A watch is not a single request and is refused.
-pub fn encode(action: &Action, field_manager: &str) -> Result<http::Request<Vec<u8>>, Failure> {
-    match action {
-        Action::Watch { .. } | Action::Unwatch { .. } => {
-            Err(Failure::new(Class::Invalid, "a watch is not a request"))
-        }
-        Action::Fetch { .. }
-        | Action::ResolveImage { .. }
-        | Action::Connect { .. }
-        | Action::Publish { .. } => {
-            Err(Failure::new(Class::Invalid, format!("{} is no request to Kubernetes", action.name())))
-        }
-        Action::Discover { api_version } => get(&path::api_version(api_version), JSON),
-        Action::Get { target, metadata_only } => {
+/// Returns the HTTP request of a request to the Kubernetes API. It fails if a name is missing.
+pub fn encode(request: &KubeRequest, field_manager: &str) -> Result<http::Request<Vec<u8>>, Failure> {
+    match request {
+        KubeRequest::Discover { api_version } => get(&path::api_version(api_version), JSON),
+        KubeRequest::Get { target, metadata_only } => {
             get(&path::object(target)?, if *metadata_only { METADATA } else { JSON })
         }
-        Action::List { kind, scope } => {
+        KubeRequest::List { kind, scope } => {
             let path = path::list(kind, scope);
             get(&path, if scope.metadata_only { METADATA_LIST } else { JSON })
         }
-        Action::Apply { target, manifest } => {
+        KubeRequest::Apply { target, manifest } => {
             let path = format!("{}&force=true", with_manager(&path::object(target)?, field_manager));
             send(Method::PATCH, &path, APPLY_PATCH, manifest)
         }
-        Action::Create { target, manifest } => {
+        KubeRequest::Create { target, manifest } => {
             let path = path::collection(&target.kind, target.namespace.as_deref());
             send(Method::POST, &with_manager(&path, field_manager), JSON, manifest)
         }
-        Action::Update { target, manifest } => {
+        KubeRequest::Update { target, manifest } => {
             send(Method::PUT, &with_manager(&path::object(target)?, field_manager), JSON, manifest)
         }
-        Action::Patch { target, subresource, patch } => {
+        KubeRequest::Patch { target, subresource, patch } => {
             let mut path = path::object(target)?;
             if *subresource == Some(Subresource::Status) {
                 path.push_str("/status");
             }
             send(Method::PATCH, &with_manager(&path, field_manager), MERGE_PATCH, patch)
         }
-        Action::Delete { target, uid, resource_version } => delete(target, uid, resource_version.as_deref()),
+        KubeRequest::Delete { target, uid, resource_version } => {
+            delete(target, uid, resource_version.as_deref())
+        }
     }
 }
 
-/// Returns the outcome of an answer to the action. Values of a Secret in the action never appear in the outcome's message.
-pub fn decode(action: &Action, code: StatusCode, retry_after: Option<&str>, body: &[u8]) -> Outcome {
+/// Returns the outcome of an answer to the request. Values of a Secret in the request never appear in the outcome's message.
+pub fn decode(request: &KubeRequest, code: StatusCode, retry_after: Option<&str>, body: &[u8]) -> Outcome {
     if code.is_success() {
-        return success(action, body);
+        return success(request, body);
     }
-    Err(redacted(action, &from_answer(code, retry_after, body)))
+    Err(redacted(request, &from_answer(code, retry_after, body)))
 }
 
 /// Returns a failure whose message is safe for logs and conditions.
-pub fn redacted(action: &Action, failure: &Failure) -> Failure {
-    Failure { message: redact::message(action, &failure.message), ..failure.clone() }
+pub fn redacted(request: &KubeRequest, failure: &Failure) -> Failure {
+    Failure { message: redact::message(request, &failure.message), ..failure.clone() }
 }
 
 fn with_manager(path: &str, field_manager: &str) -> String {
@@ -133,31 +126,25 @@ fn invalid(error: &dyn std::error::Error) -> Failure {
     Failure::new(Class::Invalid, error.to_string())
 }
 
-fn success(action: &Action, body: &[u8]) -> Outcome {
+fn success(request: &KubeRequest, body: &[u8]) -> Outcome {
     // The meaning of an answer that can't be parsed is unknown.
     let unreadable =
         |_| Failure::new(Class::Unknown, "the server's answer is not the JSON that was asked for");
-    match action {
-        Action::Watch { .. }
-        | Action::Unwatch { .. }
-        | Action::Fetch { .. }
-        | Action::ResolveImage { .. }
-        | Action::Connect { .. }
-        | Action::Publish { .. } => Ok(Success::Done),
-        Action::Delete { .. } => {
+    match request {
+        KubeRequest::Delete { .. } => {
             let shown = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
             // A `Status` means that the object is gone. The object itself means that finalizers keep it for now.
             Ok(if shown["kind"] == "Status" { Success::Done } else { Success::Object(Arc::new(shown)) })
         }
-        Action::Discover { api_version } => {
+        KubeRequest::Discover { api_version } => {
             let list = serde_json::from_slice::<APIResourceList>(body).map_err(unreadable)?;
             Ok(Success::Kinds(kinds(api_version, list)))
         }
-        Action::Get { metadata_only: true, .. } => {
+        KubeRequest::Get { metadata_only: true, .. } => {
             let mut object = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
             Ok(Success::Object(Arc::new(json!({ "metadata": object["metadata"].take() }))))
         }
-        Action::List { .. } => {
+        KubeRequest::List { .. } => {
             let mut list = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
             match list["items"].take() {
                 // Go writes a nil list as null.
@@ -166,11 +153,11 @@ fn success(action: &Action, body: &[u8]) -> Outcome {
                 _ => Err(Failure::new(Class::Unknown, "the server's answer is no list")),
             }
         }
-        Action::Get { .. }
-        | Action::Apply { .. }
-        | Action::Create { .. }
-        | Action::Update { .. }
-        | Action::Patch { .. } => {
+        KubeRequest::Get { .. }
+        | KubeRequest::Apply { .. }
+        | KubeRequest::Create { .. }
+        | KubeRequest::Update { .. }
+        | KubeRequest::Patch { .. } => {
             Ok(Success::Object(Arc::new(serde_json::from_slice(body).map_err(unreadable)?)))
         }
     }

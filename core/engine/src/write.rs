@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::action::Action;
+use super::action::{Action, KubeRequest};
 use crate::object::{ObjectRef, metadata};
 
 /// Creates an object, or applies it to the existing one with the seen uid. A missing object is created and not applied,
@@ -13,16 +13,16 @@ pub fn create_or_apply(target: ObjectRef, mut manifest: Value, seen_uid: Option<
     match seen_uid {
         Some(uid) => {
             manifest["metadata"]["uid"] = json!(uid);
-            Action::Apply { target, manifest: Arc::new(manifest) }
+            Action::Kube(KubeRequest::Apply { target, manifest: Arc::new(manifest) })
         }
-        None => Action::Create { target, manifest: Arc::new(manifest) },
+        None => Action::Kube(KubeRequest::Create { target, manifest: Arc::new(manifest) }),
     }
 }
 
 /// Deletes this version of an object: not one that another client has created or changed since.
 pub fn delete(target: ObjectRef, seen: &Value) -> Action {
     let [uid, version] = ["uid", "resourceVersion"].map(|field| metadata(seen, field).to_owned());
-    Action::Delete { target, uid, resource_version: Some(version) }
+    Action::Kube(KubeRequest::Delete { target, uid, resource_version: Some(version) })
 }
 
 /// Returns whether a value has all wanted fields. Further fields of objects are ignored; lists must be equal item by item.
@@ -68,11 +68,14 @@ mod tests {
         let target = ObjectRef::namespaced(&Kind::known("", "v1", "Secret", "secrets", true), "a", "b");
         let manifest = json!({ "metadata": { "name": "b" } });
         let created = create_or_apply(target.clone(), manifest.clone(), None);
-        let expected = Action::Create { target: target.clone(), manifest: Arc::new(manifest.clone()) };
+        let expected = Action::Kube(KubeRequest::Create {
+            target: target.clone(),
+            manifest: Arc::new(manifest.clone()),
+        });
         assert_eq!(created, expected);
         let applied = create_or_apply(target.clone(), manifest, Some("u-1"));
         let manifest = Arc::new(json!({ "metadata": { "name": "b", "uid": "u-1" } }));
-        assert_eq!(applied, Action::Apply { target, manifest });
+        assert_eq!(applied, Action::Kube(KubeRequest::Apply { target, manifest }));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class as FailureClass, Outcome, Scope, Success};
+use lockstep_engine::action::{Action, Class as FailureClass, Outcome, Scope, Success, WatchCommand};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::machine::{Amount, Measure, Note};
@@ -97,7 +97,7 @@ impl Controller {
         self.store.resources.insert(Arc::clone(kind), resources);
         let scope =
             Scope { selector: names::CLASS_LABEL.to_owned(), metadata_only: true, ..Scope::default() };
-        self.outbox.requests.push(Action::Watch { kind: Arc::clone(kind), scope });
+        self.outbox.requests.push(Action::Watch(WatchCommand::Start { kind: Arc::clone(kind), scope }));
         false
     }
 
@@ -127,7 +127,7 @@ impl Controller {
     fn unwatch(&mut self, kinds: Vec<Arc<Kind>>) {
         for kind in kinds {
             self.store.resources.remove(&kind);
-            self.outbox.requests.push(Action::Unwatch { kind });
+            self.outbox.requests.push(Action::Watch(WatchCommand::Stop { kind }));
         }
     }
 }

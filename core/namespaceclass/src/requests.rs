@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockstep_crds::namespaceclass::NamespaceClassBindingStatus;
-use lockstep_engine::action::{Action, Subresource};
+use lockstep_engine::action::{Action, KubeRequest, Subresource};
 use lockstep_engine::object::ObjectRef;
 use serde_json::{Value, json};
 
@@ -14,7 +14,8 @@ use super::{names, status};
 
 /// Returns the requests that discover the kinds of these API versions.
 pub(super) fn discoveries(api_versions: &BTreeSet<String>) -> Vec<Action> {
-    let discover = |api_version: &String| Action::Discover { api_version: api_version.clone() };
+    let discover =
+        |api_version: &String| Action::Kube(KubeRequest::Discover { api_version: api_version.clone() });
     api_versions.iter().map(discover).collect()
 }
 
@@ -26,7 +27,11 @@ pub(super) fn binding_ref(namespace: &str) -> ObjectRef {
 /// Returns the write of a binding's status.
 pub(super) fn status_write(name: &str, binding: &Binding, wanted: &NamespaceClassBindingStatus) -> Action {
     let patch = status::patch(&binding.uid, &binding.version, wanted);
-    Action::Patch { target: binding_ref(name), subresource: Some(Subresource::Status), patch }
+    Action::Kube(KubeRequest::Patch {
+        target: binding_ref(name),
+        subresource: Some(Subresource::Status),
+        patch,
+    })
 }
 
 /// Returns the removals of the plan.
@@ -35,13 +40,13 @@ pub(super) fn removals(name: &str, work: &Work) -> Vec<Action> {
         let target = ObjectRef::namespaced(&removal.kind, name, &removal.resource.name);
         let (uid, resource_version) = (removal.uid.clone(), removal.version.clone());
         if removal.keeps {
-            return Action::Patch {
+            return Action::Kube(KubeRequest::Patch {
                 target,
                 subresource: None,
                 patch: Arc::new(release(&uid, &resource_version)),
-            };
+            });
         }
-        Action::Delete { target, uid, resource_version: Some(resource_version) }
+        Action::Kube(KubeRequest::Delete { target, uid, resource_version: Some(resource_version) })
     });
     removals.collect()
 }
@@ -69,7 +74,7 @@ pub(super) fn applies(name: &str, work: &Work) -> Vec<Action> {
             manifest["metadata"]["resourceVersion"] = json!(version);
         }
         let target = ObjectRef::namespaced(&apply.entry.kind, name, &apply.entry.name);
-        Action::Apply { target, manifest: Arc::new(manifest) }
+        Action::Kube(KubeRequest::Apply { target, manifest: Arc::new(manifest) })
     });
     applies.collect()
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use lockstep_crds::namespaceclass::CONTROLLER;
-use lockstep_engine::action::{Action, Class as FailureClass, Failure, Scope};
+use lockstep_engine::action::{Action, Class as FailureClass, Failure, Scope, WatchCommand};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::{Metric, MetricKind};
 use lockstep_engine::object::{Kind, ObjectRef, metadata, resource_version};
@@ -61,7 +61,7 @@ impl Control for Controller {
             [(names::namespace(), true), (names::class(), false), (names::binding(), false)]
         {
             let scope = Scope { metadata_only, ..Scope::default() };
-            self.outbox.requests.push(Action::Watch { kind, scope });
+            self.outbox.requests.push(Action::Watch(WatchCommand::Start { kind, scope }));
         }
     }
 

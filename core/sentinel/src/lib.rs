@@ -27,7 +27,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, ActionId, Outcome, Scope};
+use lockstep_engine::action::{Action, ActionId, Outcome, Scope, WatchCommand};
 use lockstep_engine::conditions::Status;
 use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Note, Step, WorkQueue, Workload};
 use lockstep_engine::time::{Monotonic, Now};
@@ -161,7 +161,11 @@ impl Machine for Sentinel {
                     name: Some(self.settings.config.clone()),
                     ..Scope::default()
                 };
-                self.ask(Action::Watch { kind: loader::kind(), scope }, Asked::Watch, &mut step);
+                self.ask(
+                    Action::Watch(WatchCommand::Start { kind: loader::kind(), scope }),
+                    Asked::Watch,
+                    &mut step,
+                );
             }
             Event::LeadershipChanged { leading } => {
                 self.is_acting = leading;

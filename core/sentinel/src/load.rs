@@ -9,7 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_crds::sentinel::SecretKeyRef;
-use lockstep_engine::action::{Action, Outcome, Success};
+use lockstep_engine::action::{Action, KubeRequest, Outcome, Success};
 use lockstep_engine::broker::Broker;
 use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::object::{Kind, ObjectRef, generation, metadata, resource_version};
@@ -185,7 +185,11 @@ impl Sentinel {
         self.loader.is_reading_secret = true;
         let kind = Kind::known("", "v1", "Secret", "secrets", true);
         let target = ObjectRef::namespaced(&kind, &self.settings.namespace, &secret.name);
-        self.ask(Action::Get { target, metadata_only: false }, Asked::Secret(secret), step);
+        self.ask(
+            Action::Kube(KubeRequest::Get { target, metadata_only: false }),
+            Asked::Secret(secret),
+            step,
+        );
     }
 
     pub(super) fn secret_read(&mut self, read: &SecretKeyRef, outcome: Outcome, now: Now, step: &mut Step) {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_engine::action::{Action, BrokerRequest, Class, Failure, Outcome, Success};
 use lockstep_engine::broker::{Broker, CloudEvent};
 use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::time::{Monotonic, Now};
@@ -29,7 +29,7 @@ impl Sentinel {
         }
         let Some(broker) = self.broker.clone() else { return };
         self.link.is_asking = true;
-        let action = Action::Connect { broker: Arc::clone(&broker) };
+        let action = Action::Broker(BrokerRequest::Connect { broker: Arc::clone(&broker) });
         self.ask(action, Asked::Connect(broker), step);
     }
 
@@ -109,7 +109,10 @@ impl Sentinel {
             if batch.attempts > 0 {
                 step.notes.push(loaded.shard.count(metrics::REPUBLISHED, batch.events.len()));
             }
-            let action = Action::Publish { broker: Arc::clone(&broker), events: Arc::clone(&batch.events) };
+            let action = Action::Broker(BrokerRequest::Publish {
+                broker: Arc::clone(&broker),
+                events: Arc::clone(&batch.events),
+            });
             let asked = Asked::Publish { cycle: cycle.number, batch, loaded };
             self.ask(action, asked, step);
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockstep_crds::sentinel::SentinelConfigStatus;
-use lockstep_engine::action::{Action, Outcome, Subresource};
+use lockstep_engine::action::{Action, KubeRequest, Outcome, Subresource};
 use lockstep_engine::conditions::Status;
 use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::time::Now;
@@ -48,7 +48,8 @@ impl Sentinel {
         let precondition = json!({ "uid": observed.uid, "resourceVersion": observed.version.to_string() });
         let patch = Arc::new(json!({ "metadata": precondition, "status": wanted }));
         let target = self.object();
-        let patch = Action::Patch { target, subresource: Some(Subresource::Status), patch };
+        let patch =
+            Action::Kube(KubeRequest::Patch { target, subresource: Some(Subresource::Status), patch });
         self.ask(patch, Asked::Status(Box::new(wanted)), step);
     }
 

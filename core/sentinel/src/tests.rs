@@ -6,7 +6,7 @@ use std::rc::Rc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::SignedDuration;
-use lockstep_engine::action::{Class, Failure, Request, Success};
+use lockstep_engine::action::{BrokerRequest, Class, Failure, Fetch, KubeRequest, Request, Success};
 use lockstep_engine::broker::{Broker, CloudEvent};
 use lockstep_engine::machine::Amount;
 use lockstep_engine::time::Wall;
@@ -130,12 +130,12 @@ impl Bench {
 
 fn asked(action: &Action) -> String {
     match action {
-        Action::Fetch { url, .. } => format!("fetch {url}"),
-        Action::Publish { events, .. } => {
+        Action::Http(Fetch { url, .. }) => format!("fetch {url}"),
+        Action::Broker(BrokerRequest::Publish { events, .. }) => {
             let resources = events.iter().map(|event| event.data["id"].as_str().unwrap_or_default());
             format!("publish {}", resources.collect::<Vec<_>>().join(" "))
         }
-        Action::Patch { patch, .. } => {
+        Action::Kube(KubeRequest::Patch { patch, .. }) => {
             let status = &patch["status"];
             let conditions = status["conditions"].as_array().into_iter().flatten();
             let gist = conditions
@@ -171,14 +171,16 @@ fn page() -> Success {
 #[expect(clippy::unnecessary_wraps, reason = "it is an answer like others, which may be failures")]
 fn confirmed(action: &Action) -> Outcome {
     match action {
-        Action::Publish { events, .. } => Ok(Success::Published(vec![Ok(()); events.len()])),
-        Action::Fetch { .. } => Ok(page()),
+        Action::Broker(BrokerRequest::Publish { events, .. }) => {
+            Ok(Success::Published(vec![Ok(()); events.len()]))
+        }
+        Action::Http(_) => Ok(page()),
         _ => Ok(Success::Done),
     }
 }
 
 fn is_publication(action: &Action) -> bool {
-    matches!(action, Action::Publish { .. })
+    matches!(action, Action::Broker(BrokerRequest::Publish { .. }))
 }
 
 /// Returns a Sentinel with some unanswered actions, these actions, and its notes so far.
@@ -196,7 +198,7 @@ fn unanswered(page: &Success, waits: fn(&Action) -> bool) -> (Sentinel, Now, Vec
                 waiting.push_back(request);
                 continue;
             }
-            Action::Fetch { .. } => Ok(page.clone()),
+            Action::Http(_) => Ok(page.clone()),
             action => confirmed(action),
         };
         let step = sentinel.step(Event::Finished { id: request.id, outcome }, now);
@@ -217,7 +219,7 @@ fn a_cycle_as_it_should_be() {
 #[test]
 fn a_configuration_that_is_missing_invalid_fixed_changed_and_deleted() {
     let mut bench = Bench::new(|action| match action {
-        Action::Fetch { .. } => Ok(Success::Document(r#"{"items":[]}"#.into())),
+        Action::Http(_) => Ok(Success::Document(r#"{"items":[]}"#.into())),
         action => confirmed(action),
     });
     bench.happens(Event::ListCompleted { kind: loader::kind() });
@@ -244,10 +246,10 @@ fn a_broker_that_refuses_breaks_and_comes_back() {
     let mut bench = Bench::new(move |action| {
         calls += 1;
         match action {
-            Action::Connect { .. } if calls < 8 => {
+            Action::Broker(BrokerRequest::Connect { .. }) if calls < 8 => {
                 Err(Failure::new(Class::Forbidden, "rabbitmq:5672 refuses the credentials"))
             }
-            Action::Publish { events, .. } if calls < 16 => {
+            Action::Broker(BrokerRequest::Publish { events, .. }) if calls < 16 => {
                 let silence = Failure::new(Class::Unknown, "the connection was lost");
                 let mut results = vec![Err(silence); events.len()];
                 results[0] = Ok(());
@@ -264,7 +266,7 @@ fn a_broker_that_refuses_breaks_and_comes_back() {
 #[test]
 fn events_that_are_refused_again_and_again_are_given_up() {
     let mut bench = Bench::new(|action| match action {
-        Action::Publish { events, .. } => {
+        Action::Broker(BrokerRequest::Publish { events, .. }) => {
             let nack = Failure::new(Class::Unavailable, "nack");
             Ok(Success::Published(vec![Err(nack); events.len()]))
         }
@@ -280,7 +282,7 @@ fn a_cycle_is_a_trace_and_each_publication_a_span_of_it() {
     let published = Rc::<RefCell<Vec<CloudEvent>>>::default();
     let seen = Rc::clone(&published);
     let mut bench = Bench::new(move |action| match action {
-        Action::Publish { events, .. } => {
+        Action::Broker(BrokerRequest::Publish { events, .. }) => {
             seen.borrow_mut().extend(events.iter().cloned());
             let nack = Failure::new(Class::Unavailable, "nack");
             Ok(Success::Published(vec![Err(nack); events.len()]))
@@ -307,7 +309,7 @@ fn a_cycle_is_a_trace_and_each_publication_a_span_of_it() {
 #[test]
 fn a_cycle_that_is_left_is_a_span_too() {
     let unconfirmed = |action: &Action| match action {
-        Action::Publish { events, .. } => {
+        Action::Broker(BrokerRequest::Publish { events, .. }) => {
             Ok(Success::Published(vec![Err(Failure::new(Class::Unavailable, "nack")); events.len()]))
         }
         action => confirmed(action),
@@ -346,7 +348,7 @@ fn an_api_that_gives_no_list() {
         Err(busy),
     ]);
     let mut bench = Bench::new(move |action| match action {
-        Action::Fetch { .. } => answers.pop_front().unwrap_or_else(|| Ok(page())),
+        Action::Http(_) => answers.pop_front().unwrap_or_else(|| Ok(page())),
         action => confirmed(action),
     });
     bench.configured(1, &spec());
@@ -358,7 +360,7 @@ fn an_api_that_gives_no_list() {
 fn a_secret_gives_the_url_and_is_read_again_when_it_is_refused() {
     let mut reads = 0;
     let mut bench = Bench::new(move |action| match action {
-        Action::Get { .. } => {
+        Action::Kube(KubeRequest::Get { .. }) => {
             reads += 1;
             let url = match reads {
                 1 => return Err(Failure::new(Class::NotFound, "secrets \"rabbit\" not found")),
@@ -367,7 +369,7 @@ fn a_secret_gives_the_url_and_is_read_again_when_it_is_refused() {
             };
             Ok(Success::Object(Arc::new(json!({ "data": { "url": url } }))))
         }
-        Action::Connect { broker } => match &**broker {
+        Action::Broker(BrokerRequest::Connect { broker }) => match &**broker {
             Broker::RabbitMq { url, .. } if url.reveal().contains("new") => Ok(Success::Done),
             _ => Err(Failure::new(Class::Forbidden, "rabbitmq:5672 refuses the credentials")),
         },
@@ -395,7 +397,7 @@ fn the_answer_about_one_secret_is_not_taken_for_another() {
         sentinel.step(Event::Applied { kind: loader::kind(), object }, now).requests
     };
     let read = |requests: Vec<Request>| {
-        let get = |request: &Request| matches!(request.action, Action::Get { .. });
+        let get = |request: &Request| matches!(request.action, Action::Kube(KubeRequest::Get { .. }));
         requests.into_iter().find(get).expect("a Secret is read").id
     };
     let old = read(configured(1, "old"));
@@ -405,7 +407,7 @@ fn the_answer_about_one_secret_is_not_taken_for_another() {
         let requests =
             sentinel.step(Event::Finished { id, outcome: Ok(Success::Object(object)) }, now).requests;
         requests.into_iter().find_map(|request| match request.action {
-            Action::Connect { broker } => Some(broker),
+            Action::Broker(BrokerRequest::Connect { broker }) => Some(broker),
             _ => None,
         })
     };
@@ -426,8 +428,8 @@ fn the_next_page_is_asked_for_as_the_first_is_published() {
     };
     let kinds = |requests: &[Request]| {
         let is = |of: &Request| match of.action {
-            Action::Fetch { .. } => Some("fetch"),
-            Action::Publish { .. } => Some("publish"),
+            Action::Http(_) => Some("fetch"),
+            Action::Broker(BrokerRequest::Publish { .. }) => Some("publish"),
             _ => None,
         };
         requests.iter().filter_map(is).collect::<Vec<_>>()
@@ -439,11 +441,11 @@ fn the_next_page_is_asked_for_as_the_first_is_published() {
     let (mut pages, mut publications, mut first) = (0, Vec::new(), None);
     while let Some(request) = asked.pop_front() {
         let outcome = match &request.action {
-            Action::Publish { .. } => {
+            Action::Broker(BrokerRequest::Publish { .. }) => {
                 publications.push(request);
                 continue;
             }
-            Action::Fetch { .. } => {
+            Action::Http(_) => {
                 pages += 1;
                 page(pages)
             }

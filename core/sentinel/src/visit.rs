@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_engine::action::{Action, Class, Failure, Fetch, Outcome, Success};
 use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::time::Now;
 
@@ -37,7 +37,7 @@ impl Sentinel {
         let url = fleet::url(&config.url, config.dialect, &config.resource_type, &config.selector, place);
         let keep = Arc::clone(&cycle.keep);
         let headers = config.headers.clone();
-        let action = Action::Fetch { url: url.clone(), headers, timeout: config.timeout, keep };
+        let action = Action::Http(Fetch { url: url.clone(), headers, timeout: config.timeout, keep });
         cycle.is_fetching = true;
         let asked = Asked::Page { cycle: cycle.number, url };
         self.ask(action, asked, step);

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Answer as _, Failure, Outcome, Scope, Subresource};
+use lockstep_engine::action::{Action, Answer as _, Failure, KubeRequest, Outcome, Scope, Subresource};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::conditions::{self, Finding};
 use lockstep_engine::driver::{Next, Reconcile, Verdict};
@@ -113,7 +113,8 @@ impl Reconcile for Greeter {
         let target = Self::object(key);
         let Some(greeting) = self.greetings.get(key) else {
             // The watch may be behind, and a deletion can't be undone: only a read proves that the Greeting is gone.
-            return Next::Await(vec![Action::Get { target, metadata_only: true }], Stage::ConfirmingDeletion);
+            let read = Action::Kube(KubeRequest::Get { target, metadata_only: true });
+            return Next::Await(vec![read], Stage::ConfirmingDeletion);
         };
         match finalizer::add(&target, greeting, FINALIZER) {
             Some(write) => Next::Await(vec![write], Stage::AddingFinalizer),
@@ -159,7 +160,7 @@ impl Reconcile for Greeter {
 }
 
 fn read_child(key: &Name, greeting: Option<Arc<Value>>) -> Next<Stage> {
-    let read = Action::Get { target: child(key), metadata_only: false };
+    let read = Action::Kube(KubeRequest::Get { target: child(key), metadata_only: false });
     Next::Await(vec![read], Stage::ReadingChild(greeting))
 }
 
@@ -176,7 +177,7 @@ fn decide(key: &Name, greeting: Option<Arc<Value>>, found: Option<&Value>, now: 
             let labels = json!({ LABEL: Greeter::NAME });
             let metadata = json!({ "namespace": LOBBY, "name": target.name, "labels": labels });
             let new = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data });
-            Action::Create { target, manifest: Arc::new(new) }
+            Action::Kube(KubeRequest::Create { target, manifest: Arc::new(new) })
         }
         Some(found) if !is_ours(found) => {
             let message = format!("{target} has another owner; delete it, or rename the Greeting");
@@ -186,7 +187,7 @@ fn decide(key: &Name, greeting: Option<Arc<Value>>, found: Option<&Value>, now: 
         }
         Some(found) if found["data"] != data => {
             let patch = json!({ "metadata": precondition(found), "data": data });
-            Action::Patch { target, subresource: None, patch: Arc::new(patch) }
+            Action::Kube(KubeRequest::Patch { target, subresource: None, patch: Arc::new(patch) })
         }
         Some(_) => return report(key, &greeting, written(), Verdict::Converged, now),
     };
@@ -214,6 +215,6 @@ fn written() -> Finding {
 fn report(key: &Name, greeting: &Value, finding: Finding, verdict: Verdict, now: Now) -> Next<Stage> {
     let Some(patch) = conditions::patch(greeting, finding, now) else { return Next::Done(verdict) };
     let (target, patch) = (Greeter::object(key), Arc::new(patch));
-    let write = Action::Patch { target, subresource: Some(Subresource::Status), patch };
+    let write = Action::Kube(KubeRequest::Patch { target, subresource: Some(Subresource::Status), patch });
     Next::Await(vec![write], Stage::WritingStatus(verdict))
 }

@@ -7,7 +7,7 @@ use kube::Client;
 use lockstep_bridge as bridge;
 use lockstep_crds::CrdSet;
 use lockstep_dpuservice as dpuservice;
-use lockstep_engine::action::{Action, Class, Failure, Success};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Success};
 use lockstep_engine::object::Kind;
 use lockstep_engine::operator::{CONCURRENCY, Config};
 use lockstep_engine::recording::{Origin, Recordable};
@@ -86,7 +86,7 @@ pub fn options(name: &str) -> Options {
 pub async fn missing(executor: &Executor, kinds: &[Arc<Kind>]) -> Result<Vec<Arc<Kind>>, Failure> {
     let mut missing = Vec::new();
     for kind in kinds {
-        let discover = Action::Discover { api_version: kind.api_version() };
+        let discover = Action::Kube(KubeRequest::Discover { api_version: kind.api_version() });
         match executor.execute(&discover).await {
             Ok(Success::Kinds(served)) if served.contains(kind) => {}
             Err(failure) if failure.class != Class::NotFound => return Err(failure),
@@ -195,6 +195,7 @@ pub fn revive(name: &str, origin: Origin<'_>) -> Result<Box<dyn Recordable + Sen
 mod tests {
     use std::time::Duration;
 
+    use lockstep_engine::action::WatchCommand;
     use lockstep_engine::machine::Event;
     use lockstep_engine::time::{Monotonic, Now, Wall};
     use lockstep_engine::yaml;
@@ -242,7 +243,7 @@ mod tests {
             let mut machine = machine(set.controller, &config).expect(set.controller);
             let requests = machine.step(Event::Started, now).requests;
             let watched = requests.into_iter().filter_map(|request| match request.action {
-                Action::Watch { kind, scope } if !scope.metadata_only => Some(kind),
+                Action::Watch(WatchCommand::Start { kind, scope }) if !scope.metadata_only => Some(kind),
                 _ => None,
             });
             let watched: Vec<Arc<Kind>> = watched.collect();

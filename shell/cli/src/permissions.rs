@@ -89,7 +89,7 @@ pub fn of(controller: &str) -> Option<Permissions> {
 
 #[cfg(test)]
 mod tests {
-    use lockstep_engine::action::Action;
+    use lockstep_engine::action::{Action, WatchCommand};
     use lockstep_engine::machine::Event;
     use lockstep_engine::operator::Config;
     use lockstep_engine::time::{Monotonic, Now, Wall};
@@ -116,7 +116,7 @@ mod tests {
         for set in controllers::select_running(&[]).unwrap() {
             let needed = of(set.controller).expect(set.controller);
             for action in watches(set.controller) {
-                let Action::Watch { kind, scope } = action else { continue };
+                let Action::Watch(WatchCommand::Start { kind, scope }) = action else { continue };
                 let there = needed.in_namespace.filter(|(name, _)| scope.namespace.as_deref() == Some(*name));
                 let there = there.map_or(&[][..], |(_, grants)| grants);
                 let name = scope.name.unwrap_or_default();

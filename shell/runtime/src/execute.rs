@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::header::RETRY_AFTER;
 use http_body_util::BodyExt as _;
 use kube::Client;
-use lockstep_engine::action::{Action, Class, Failure, Outcome};
+use lockstep_engine::action::{Action, BrokerRequest, Class, Failure, Fetch, KubeRequest, Outcome};
 use lockstep_engine::wire;
 
 use crate::failure;
@@ -58,36 +58,39 @@ impl Executor {
         &self.client
     }
 
-    /// Executes one action. Watches are not requests: [`crate::run`] runs them.
+    /// Executes one action. [`crate::run`] runs watches: here they are an error.
     pub async fn execute(&self, action: &Action) -> Outcome {
         match action {
-            Action::Fetch { url, headers, timeout, keep } => {
+            Action::Kube(request) => self.ask_kubernetes(request).await,
+            Action::Watch(_) => Err(Failure::new(Class::Invalid, "a watch is not a request")),
+            Action::Http(Fetch { url, headers, timeout, keep }) => {
                 self.fetcher.fetch(url, headers, keep, *timeout).await
             }
-            Action::ResolveImage { image, credentials } => {
-                self.registries.find(image, credentials.as_ref(), registry::TIMEOUT).await
+            Action::Registry(query) => {
+                self.registries.find(&query.image, query.credentials.as_ref(), registry::TIMEOUT).await
             }
-            Action::Connect { broker } => self.publisher.connect(broker).await,
-            Action::Publish { broker, events } => self.publisher.publish(broker, events).await,
-            action => self.ask_kubernetes(action).await,
+            Action::Broker(BrokerRequest::Connect { broker }) => self.publisher.connect(broker).await,
+            Action::Broker(BrokerRequest::Publish { broker, events }) => {
+                self.publisher.publish(broker, events).await
+            }
         }
     }
 
-    async fn ask_kubernetes(&self, action: &Action) -> Outcome {
-        let request = wire::encode(action, &self.field_manager)?;
-        let answer = tokio::time::timeout(self.timeout, self.exchange(action, request)).await;
+    async fn ask_kubernetes(&self, request: &KubeRequest) -> Outcome {
+        let encoded = wire::encode(request, &self.field_manager)?;
+        let answer = tokio::time::timeout(self.timeout, self.exchange(request, encoded)).await;
         answer.unwrap_or_else(|_| {
             Err(Failure::new(Class::Unknown, format!("no answer within {} s", self.timeout.as_secs())))
         })
     }
 
-    async fn exchange(&self, action: &Action, request: http::Request<Vec<u8>>) -> Outcome {
-        let unanswered = |error| wire::redacted(action, &failure::from_client(&error));
-        let answer = self.client.send(request.map(kube::client::Body::from)).await.map_err(unanswered)?;
+    async fn exchange(&self, request: &KubeRequest, encoded: http::Request<Vec<u8>>) -> Outcome {
+        let unanswered = |error| wire::redacted(request, &failure::from_client(&error));
+        let answer = self.client.send(encoded.map(kube::client::Body::from)).await.map_err(unanswered)?;
         let (head, body) = answer.into_parts();
         let body = body.collect().await.map_err(unanswered)?.to_bytes();
         let retry_after = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        wire::decode(action, head.status, retry_after, &body)
+        wire::decode(request, head.status, retry_after, &body)
     }
 }
 

@@ -74,7 +74,7 @@ impl Wrapper for Followed {
 
 #[cfg(test)]
 mod tests {
-    use lockstep_engine::action::{Action, ActionId, Request};
+    use lockstep_engine::action::{Action, ActionId, KubeRequest, Request};
     use lockstep_engine::machine::Deadline;
     use lockstep_engine::time::{Monotonic, Wall};
 
@@ -89,7 +89,7 @@ mod tests {
         }
 
         fn step(&mut self, _event: Event, _now: Now) -> Step {
-            let action = Action::Discover { api_version: "v1".to_owned() };
+            let action = Action::Kube(KubeRequest::Discover { api_version: "v1".to_owned() });
             Step { requests: vec![Request { id: ActionId(1), action }], notes: Vec::new() }
         }
 

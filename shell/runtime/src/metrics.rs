@@ -8,7 +8,7 @@ mod queues;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Outcome};
+use lockstep_engine::action::{Action, BrokerRequest, KubeRequest, Outcome, WatchCommand};
 use lockstep_engine::machine::{Amount, Event, Measure, Metric, MetricKind, ReconcileResult, Workload};
 use lockstep_engine::time::Monotonic;
 use prometheus::core::Collector;
@@ -202,17 +202,22 @@ impl Metrics {
 
     pub(crate) fn action(&self, controller: &str, action: &Action, outcome: &Outcome, took: Duration) {
         let kind = match action {
-            Action::Watch { kind, .. } | Action::Unwatch { kind } | Action::List { kind, .. } => {
-                kind.to_string()
+            Action::Watch(WatchCommand::Start { kind, .. } | WatchCommand::Stop { kind })
+            | Action::Kube(KubeRequest::List { kind, .. }) => kind.to_string(),
+            Action::Kube(KubeRequest::Discover { .. }) | Action::Http(_) | Action::Registry(_) => {
+                String::new()
             }
-            Action::Discover { .. } | Action::Fetch { .. } | Action::ResolveImage { .. } => String::new(),
-            Action::Connect { broker } | Action::Publish { broker, .. } => broker.name().to_owned(),
-            Action::Get { target, .. }
-            | Action::Apply { target, .. }
-            | Action::Create { target, .. }
-            | Action::Update { target, .. }
-            | Action::Patch { target, .. }
-            | Action::Delete { target, .. } => target.kind.to_string(),
+            Action::Broker(BrokerRequest::Connect { broker } | BrokerRequest::Publish { broker, .. }) => {
+                broker.name().to_owned()
+            }
+            Action::Kube(
+                KubeRequest::Get { target, .. }
+                | KubeRequest::Apply { target, .. }
+                | KubeRequest::Create { target, .. }
+                | KubeRequest::Update { target, .. }
+                | KubeRequest::Patch { target, .. }
+                | KubeRequest::Delete { target, .. },
+            ) => target.kind.to_string(),
         };
         let outcome = outcome.as_ref().map_or_else(|failure| failure.class.name(), |_| "ok");
         self.actions.with_label_values(&[controller, action.name(), &kind, outcome]).inc();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use lockstep_engine::action::{Action, Request, Success};
+use lockstep_engine::action::{Action, Request, Success, WatchCommand};
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::object::Kind;
 use lockstep_engine::time::Monotonic;
@@ -224,20 +224,11 @@ impl Driver {
 
     fn carry_out(&mut self, Request { id, action }: Request) {
         match action {
-            Action::Watch { kind, scope } => self.watches.start(kind, scope),
-            Action::Unwatch { kind } => self.watches.stop(&kind),
-            Action::Discover { .. }
-            | Action::Get { .. }
-            | Action::List { .. }
-            | Action::Apply { .. }
-            | Action::Create { .. }
-            | Action::Update { .. }
-            | Action::Patch { .. }
-            | Action::Delete { .. }
-            | Action::Fetch { .. }
-            | Action::ResolveImage { .. }
-            | Action::Connect { .. }
-            | Action::Publish { .. } => return self.requests.push(Request { id, action }),
+            Action::Watch(WatchCommand::Start { kind, scope }) => self.watches.start(kind, scope),
+            Action::Watch(WatchCommand::Stop { kind }) => self.watches.stop(&kind),
+            Action::Kube(_) | Action::Http(_) | Action::Registry(_) | Action::Broker(_) => {
+                return self.requests.push(Request { id, action });
+            }
         }
         self.inbox.answer(Event::Finished { id, outcome: Ok(Success::Done) });
     }

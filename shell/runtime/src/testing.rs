@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
-use lockstep_engine::action::{Action, ActionId, Request as Asked};
+use lockstep_engine::action::{Action, ActionId, KubeRequest, Request as Asked};
 use lockstep_engine::machine::{Deadline, Event, Machine, Step, WorkQueue, Workload};
 use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_engine::time::{Monotonic, Now};
@@ -89,11 +89,11 @@ pub(crate) fn config_map(name: &str) -> ObjectRef {
 }
 
 pub(crate) fn get(name: &str) -> Action {
-    Action::Get { target: config_map(name), metadata_only: false }
+    Action::Kube(KubeRequest::Get { target: config_map(name), metadata_only: false })
 }
 
 pub(crate) fn apply(name: &str) -> Action {
-    Action::Apply { target: config_map(name), manifest: Arc::new(serde_json::json!({})) }
+    Action::Kube(KubeRequest::Apply { target: config_map(name), manifest: Arc::new(serde_json::json!({})) })
 }
 
 pub(crate) fn at(elapsed: Duration) -> Monotonic {

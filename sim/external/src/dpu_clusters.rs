@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting, label, metadata};
 use serde_json::json;
@@ -58,7 +58,11 @@ impl Controller for DpuClusters {
                 let health = release::outcome(object);
                 let patch =
                     json!({ "metadata": { "uid": metadata(object, "uid") }, "data": { "health": health } });
-                look.ask(Action::Patch { target, subresource: None, patch: Arc::new(patch) });
+                look.ask(Action::Kube(KubeRequest::Patch {
+                    target,
+                    subresource: None,
+                    patch: Arc::new(patch),
+                }));
             }
         }
     }

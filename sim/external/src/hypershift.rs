@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Subresource};
+use lockstep_engine::action::{Action, KubeRequest, Subresource};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting};
 use serde_json::{Value, json};
 
@@ -161,5 +161,9 @@ fn keep_deployment(look: &mut ReadView<'_>, target: &ObjectRef, deployment: &Val
         "conditions": [condition],
     });
     let patch = Arc::new(json!({ "status": status }));
-    look.ask(Action::Patch { target: target.clone(), subresource: Some(Subresource::Status), patch });
+    look.ask(Action::Kube(KubeRequest::Patch {
+        target: target.clone(),
+        subresource: Some(Subresource::Status),
+        patch,
+    }));
 }

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, ActionId, Class, Outcome, Request, Scope, Success};
+use lockstep_engine::action::{
+    Action, ActionId, Class, KubeRequest, Outcome, Request, Scope, Success, WatchCommand,
+};
 use lockstep_engine::cache::{Cache, Cached};
 use lockstep_engine::machine::{Deadline, Event, Machine, Step};
 use lockstep_engine::object::{Kind, ObjectRef, metadata, resource_version};
@@ -86,7 +88,8 @@ impl<C: Controller> Level<C> {
                 cache.absorb(key, Raw(object));
             }
             Err(failure)
-                if !(matches!(action, Action::Delete { .. }) && failure.class == Class::NotFound) =>
+                if !(matches!(action, Action::Kube(KubeRequest::Delete { .. }))
+                    && failure.class == Class::NotFound) =>
             {
                 self.held_back.insert(target.clone(), now.monotonic + RETRY);
             }
@@ -137,7 +140,7 @@ impl<C: Controller> Machine for Level<C> {
         match event {
             Event::Started => {
                 for kind in C::kinds() {
-                    let watch = Action::Watch { kind, scope: Scope::default() };
+                    let watch = Action::Watch(WatchCommand::Start { kind, scope: Scope::default() });
                     step.requests.push(self.request(watch));
                 }
             }

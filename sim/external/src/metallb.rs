@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Subresource};
+use lockstep_engine::action::{Action, KubeRequest, Subresource};
 use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, metadata};
 use serde_json::{Value, json};
 
@@ -225,10 +225,10 @@ fn assign(
     if is_annotated {
         let ingress = found.map(|(address, _)| json!([{ "ip": address.to_string(), "ipMode": "VIP" }]));
         let patch = Arc::new(json!({ "status": { "loadBalancer": { "ingress": ingress } } }));
-        look.ask(Action::Patch { target, subresource: Some(Subresource::Status), patch });
+        look.ask(Action::Kube(KubeRequest::Patch { target, subresource: Some(Subresource::Status), patch }));
     } else {
         let patch = Arc::new(json!({ "metadata": { "annotations": { POOL_ANNOTATION: pool } } }));
-        look.ask(Action::Patch { target, subresource: None, patch });
+        look.ask(Action::Kube(KubeRequest::Patch { target, subresource: None, patch }));
     }
     true
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Subresource};
+use lockstep_engine::action::{Action, KubeRequest, Subresource};
 use lockstep_engine::cache::{Cache, Cached};
 use lockstep_engine::object::{Kind, ObjectRef, resource_version};
 use lockstep_engine::random::Random;
@@ -168,7 +168,11 @@ impl<'a> ReadView<'a> {
     pub fn keep_status(&mut self, target: &ObjectRef, object: &Value, status: &Value) {
         if let Some(patch) = merge_patch(&object["status"], status) {
             let patch = Arc::new(json!({ "status": patch }));
-            self.ask(Action::Patch { target: target.clone(), subresource: Some(Subresource::Status), patch });
+            self.ask(Action::Kube(KubeRequest::Patch {
+                target: target.clone(),
+                subresource: Some(Subresource::Status),
+                patch,
+            }));
         }
     }
 
@@ -176,7 +180,11 @@ impl<'a> ReadView<'a> {
     pub fn keep(&mut self, target: &ObjectRef, object: &Value, wanted: &Value) {
         if let Some(mut patch) = merge_patch(object, wanted) {
             patch["metadata"]["uid"] = object["metadata"]["uid"].clone();
-            self.ask(Action::Patch { target: target.clone(), subresource: None, patch: Arc::new(patch) });
+            self.ask(Action::Kube(KubeRequest::Patch {
+                target: target.clone(),
+                subresource: None,
+                patch: Arc::new(patch),
+            }));
         }
     }
 }

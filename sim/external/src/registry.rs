@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_engine::action::{Action, Class, Failure, Outcome, ResolveImage, Success};
 use lockstep_engine::broker::SecretString;
 use lockstep_engine::image::{FoundImage, ImageReference};
 use lockstep_sim::cluster::ExternalSystems;
@@ -66,11 +66,11 @@ impl Registry {
 
 impl ExternalSystems for Registry {
     fn serves(&self, action: &Action) -> bool {
-        matches!(action, Action::ResolveImage { .. })
+        matches!(action, Action::Registry(_))
     }
 
     fn carry_out(&mut self, _: usize, action: &Action, _: Timestamp) -> Outcome {
-        let Action::ResolveImage { image, credentials } = action else {
+        let Action::Registry(ResolveImage { image, credentials }) = action else {
             return Err(Failure::new(Class::Invalid, "a registry only knows images"));
         };
         self.find(image, credentials.as_ref().map(SecretString::reveal)).map(Success::Image)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, metadata, precondition};
 use lockstep_engine::write;
@@ -47,7 +47,11 @@ fn set(kind: &Arc<Kind>, found: &Value, spec: &Value, pass: &mut Pass<'_>) -> Re
         return Ok(());
     }
     let patch = Arc::new(json!({ "metadata": precondition(found), "spec": spec }));
-    pass.write(Action::Patch { target: Name::of(found).object(kind), subresource: None, patch })
+    pass.write(Action::Kube(KubeRequest::Patch {
+        target: Name::of(found).object(kind),
+        subresource: None,
+        patch,
+    }))
 }
 
 impl Expander {

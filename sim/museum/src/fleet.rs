@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Scope};
+use lockstep_engine::action::{Action, KubeRequest, Scope};
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, label, metadata, precondition};
 use lockstep_engine::write;
@@ -48,7 +48,7 @@ impl Fleet {
     /// Returns the names of the registered clusters.
     fn clusters(self, pass: &mut Pass<'_>) -> Result<Vec<String>, Stop> {
         let scope = Scope { selector: CLUSTER.to_owned(), ..Scope::default() };
-        let listed = objects(pass.send(Action::List { kind: secret(), scope })?);
+        let listed = objects(pass.send(Action::Kube(KubeRequest::List { kind: secret(), scope }))?);
         let listed =
             if self.has(Bug::TakesFailedListForEmpty) { listed.unwrap_or_default() } else { listed? };
         Ok(listed.iter().map(|cluster| metadata(cluster, "name").to_owned()).collect())
@@ -110,7 +110,7 @@ impl Fleet {
         }
         let patch = json!({ "metadata": precondition(found), "spec": { "text": app["spec"]["text"] } });
         let target = Name::of(found).object(&worker());
-        pass.write(Action::Patch { target, subresource: None, patch: Arc::new(patch) })
+        pass.write(Action::Kube(KubeRequest::Patch { target, subresource: None, patch: Arc::new(patch) }))
     }
 }
 

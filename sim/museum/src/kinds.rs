@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::object::{Kind, Name, ObjectRef, label, metadata};
 use lockstep_engine::random::Random;
 use lockstep_sim::Client;
@@ -121,7 +121,7 @@ pub fn creation(target: &ObjectRef, app: &Value, label: &str, more: Value) -> Ac
     if !target.name.is_empty() {
         manifest["metadata"]["name"] = json!(target.name);
     }
-    Action::Create { target: target.clone(), manifest: Arc::new(manifest) }
+    Action::Kube(KubeRequest::Create { target: target.clone(), manifest: Arc::new(manifest) })
 }
 
 /// Returns the number at the end of an object's name.

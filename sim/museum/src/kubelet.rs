@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Subresource};
+use lockstep_engine::action::{Action, KubeRequest, Subresource};
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{Kind, Name, generation, is_deleting, precondition};
@@ -51,7 +51,7 @@ impl Controller for Kubelet {
         } else {
             let status = json!({ "ready": true, "observedGeneration": generation(&found) });
             let patch = Arc::new(json!({ "metadata": precondition(&found), "status": status }));
-            Some(Action::Patch { target, subresource: Some(Subresource::Status), patch })
+            Some(Action::Kube(KubeRequest::Patch { target, subresource: Some(Subresource::Status), patch }))
         };
         match write {
             Some(write) => pass.write(write).map(|()| Verdict::Converged),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, label, metadata, precondition};
 use lockstep_engine::{finalizer, write};
@@ -130,13 +130,13 @@ impl Mirror {
             metadata["namespace"] = json!(SHARED);
             let manifest =
                 json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data });
-            return Action::Update { target, manifest: Arc::new(manifest) };
+            return Action::Kube(KubeRequest::Update { target, manifest: Arc::new(manifest) });
         }
-        Action::Patch {
+        Action::Kube(KubeRequest::Patch {
             target,
             subresource: None,
             patch: Arc::new(json!({ "metadata": metadata, "data": data })),
-        }
+        })
     }
 
     /// Applies each field on its own, always with the same field manager.
@@ -148,7 +148,7 @@ impl Mirror {
             let data = json!({ field: data[field] });
             let manifest =
                 json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data });
-            pass.write(Action::Apply { target, manifest: Arc::new(manifest) })?;
+            pass.write(Action::Kube(KubeRequest::Apply { target, manifest: Arc::new(manifest) }))?;
         }
         Ok(Verdict::Converged)
     }
@@ -186,7 +186,11 @@ impl Mirror {
         let remove = app.and_then(|app| {
             let remove = finalizer::remove(&Self::target(key), app, FINALIZER)?;
             let clear = Arc::new(json!({ "metadata": { "finalizers": [] } }));
-            let clear = Action::Patch { target: Self::target(key), subresource: None, patch: clear };
+            let clear = Action::Kube(KubeRequest::Patch {
+                target: Self::target(key),
+                subresource: None,
+                patch: clear,
+            });
             Some(if self.has(Bug::ClearsFinalizers) { clear } else { remove })
         });
         match remove {

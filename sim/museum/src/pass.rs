@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Answer as _, Failure, Outcome, Scope, Success};
+use lockstep_engine::action::{Action, Answer as _, Failure, KubeRequest, Outcome, Scope, Success};
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_engine::time::Now;
@@ -85,14 +85,14 @@ impl<'a> Pass<'a> {
 
     /// Reads an object from the server.
     pub fn get(&mut self, target: &ObjectRef) -> Result<Option<Arc<Value>>, Stop> {
-        let read = Action::Get { target: target.clone(), metadata_only: false };
+        let read = Action::Kube(KubeRequest::Get { target: target.clone(), metadata_only: false });
         Ok(self.send(read)?.found()?)
     }
 
     /// Reads the objects of a kind from the server.
     pub fn list(&mut self, kind: &Arc<Kind>, selector: String) -> Result<Vec<Arc<Value>>, Stop> {
         let scope = Scope { selector, ..Scope::default() };
-        Ok(objects(self.send(Action::List { kind: Arc::clone(kind), scope })?)?)
+        Ok(objects(self.send(Action::Kube(KubeRequest::List { kind: Arc::clone(kind), scope }))?)?)
     }
 
     /// Executes a write. Whether it had an effect is known only if it succeeds.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Outcome, Scope};
+use lockstep_engine::action::{Action, Outcome, Scope, WatchCommand};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::driver::{Driver, Next, Reconcile, Settings};
 use lockstep_engine::machine::{Deadline, Event, Machine, Step};
@@ -129,7 +129,7 @@ impl<C: Controller> Machine for Process<C> {
         match event {
             Event::Started => {
                 for kind in self.runner.controller.watches() {
-                    let watch = Action::Watch { kind, scope: Scope::default() };
+                    let watch = Action::Watch(WatchCommand::Start { kind, scope: Scope::default() });
                     step.requests.push(self.driver.request(watch));
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Class, Subresource};
+use lockstep_engine::action::{Action, Class, KubeRequest, Subresource};
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::object::{Kind, Name, generation, is_deleting, precondition};
 use lockstep_engine::write;
@@ -45,7 +45,11 @@ fn condition<'a>(app: &'a Value, name: &str) -> Option<&'a Value> {
 
 fn patch_status(key: &Name, metadata: &Value, status: &Value) -> Action {
     let patch = Arc::new(json!({ "metadata": metadata, "status": status }));
-    Action::Patch { target: key.object(&app()), subresource: Some(Subresource::Status), patch }
+    Action::Kube(KubeRequest::Patch {
+        target: key.object(&app()),
+        subresource: Some(Subresource::Status),
+        patch,
+    })
 }
 
 impl Reporter {
@@ -70,7 +74,7 @@ impl Reporter {
         let is_ready = found["status"]["ready"] == true;
         if found["spec"] != spec {
             let patch = Arc::new(json!({ "metadata": precondition(found), "spec": spec }));
-            pass.write(Action::Patch { target, subresource: None, patch })?;
+            pass.write(Action::Kube(KubeRequest::Patch { target, subresource: None, patch }))?;
             return Ok(is_ready && self.has(Bug::IgnoresObservedGeneration));
         }
         let is_current = found["status"]["observedGeneration"] == generation(found);

@@ -4,7 +4,7 @@
 //! clocks), the output (requests, notes, the deadline), or the encoding of a request. Each is a mistake that real controllers
 //! make.
 
-use lockstep_engine::action::{Action, Outcome, Request};
+use lockstep_engine::action::{KubeRequest, Outcome, Request};
 use lockstep_engine::machine::{Deadline, Event, Machine, Step, Wrapper};
 use lockstep_engine::time::Now;
 
@@ -23,7 +23,7 @@ pub struct Bug {
 }
 
 /// Changes the encoded request of an action.
-pub type Garble = fn(&Action, http::Request<Vec<u8>>) -> http::Request<Vec<u8>>;
+pub type Garble = fn(&KubeRequest, http::Request<Vec<u8>>) -> http::Request<Vec<u8>>;
 
 /// The changes that a bug makes. The default of each method changes nothing.
 pub trait Flaw: Default {

@@ -20,7 +20,7 @@ mod write;
 use std::rc::Rc;
 
 use lockstep_apiserver::server::ApiServer;
-use lockstep_engine::action::Action;
+use lockstep_engine::action::KubeRequest;
 use lockstep_engine::machine::Machine;
 use lockstep_engine::wire;
 
@@ -57,7 +57,7 @@ pub struct Forecast {
 pub fn dry_run(
     snapshot: &Snapshot,
     controllers: &[Make],
-    changes: &[Action],
+    changes: &[KubeRequest],
     field_manager: &str,
 ) -> Result<Forecast, Incomplete> {
     let mut cluster = Cluster::around(snapshot.server(), snapshot.at(), NoFaults);
@@ -71,7 +71,7 @@ pub fn dry_run(
     let was_quiet = run_until_quiet(&mut cluster);
     reads.requests(&cluster.server, &cluster.journal);
     for change in changes {
-        reads.request(&cluster.server, change);
+        reads.kube(&cluster.server, change);
     }
     reads.check()?;
     let mut journal = std::mem::take(&mut cluster.journal);
@@ -87,7 +87,11 @@ pub fn dry_run(
     Ok(Forecast { pending, writes, is_quiet, server: cluster.server, journal })
 }
 
-fn request(cluster: &mut Cluster<NoFaults>, change: &Action, field_manager: &str) -> Result<(), Incomplete> {
+fn request(
+    cluster: &mut Cluster<NoFaults>,
+    change: &KubeRequest,
+    field_manager: &str,
+) -> Result<(), Incomplete> {
     let answer = wire::encode(change, field_manager).and_then(|request| {
         let answer = cluster.request_as(USER, &request.map(Into::into));
         wire::decode(change, answer.status(), None, answer.body())

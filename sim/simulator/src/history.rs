@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_apiserver::server::ApiServer;
-use lockstep_engine::action::{Action, Class, Failure, Outcome, Request, Success};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Request, ResolveImage, Success};
 use lockstep_engine::machine::{Event, Note, ReconcileResult};
 use lockstep_engine::object::{Kind, ObjectRef, generation, is_deleting, metadata};
 use lockstep_engine::recorder::ATTEMPTS;
@@ -214,14 +214,14 @@ impl History {
             What::Stepped { process, event, step, .. } => {
                 let Some(state) = self.processes.get_mut(process) else { return };
                 if let Event::Finished { id, outcome: Ok(Success::Image(_)) } = event
-                    && let Some(Request { action: Action::ResolveImage { image, .. }, .. }) =
+                    && let Some(Request { action: Action::Registry(ResolveImage { image, .. }), .. }) =
                         state.open.get(&id.0)
                 {
                     self.images.insert(image.clone());
                 }
                 state.absorb_event(event, at);
                 for request in &step.requests {
-                    if let Action::Create { target, manifest } = &request.action
+                    if let Action::Kube(KubeRequest::Create { target, manifest }) = &request.action
                         && target.kind.kind == "Event"
                     {
                         state.events.entry(target.clone()).or_insert_with(|| WrittenEvent::created(manifest));
@@ -239,7 +239,8 @@ impl History {
                     writes.push_back(at);
                     forget(writes, at, MINUTE);
                 }
-                if let (Action::Get { target, .. }, None) = (&carried.action, carried.failed)
+                if let (Action::Kube(KubeRequest::Get { target, .. }), None) =
+                    (&carried.action, carried.failed)
                     && let Some(state) = self.processes.get_mut(&carried.process)
                 {
                     let reads = state.reads.entry(target.clone()).or_default();

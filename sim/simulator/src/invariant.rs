@@ -10,7 +10,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use lockstep_apiserver::server::ApiServer;
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::{Event, Note, ReconcileResult};
 use lockstep_engine::object::{generation, is_deleting, metadata};
@@ -117,7 +117,7 @@ fn only_own_objects_are_changed(moment: &Moment<'_>) -> Result<(), String> {
 
 fn deletes_only_the_intended_object(moment: &Moment<'_>) -> Result<(), String> {
     let What::Carried(carried) = &moment.entry.what else { return Ok(()) };
-    let Action::Delete { uid, .. } = &carried.action else { return Ok(()) };
+    let Action::Kube(KubeRequest::Delete { uid, .. }) = &carried.action else { return Ok(()) };
     for change in &moment.history.changes_of_request {
         let found = change.old.as_ref().map_or("", |old| metadata(old, "uid"));
         if found != uid {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, Failure};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest};
 use lockstep_engine::object::Kind;
 use lockstep_engine::random::Random;
 
@@ -167,7 +167,10 @@ fn millis(at: Duration) -> u64 {
 /// Returns whether a failure would be a false answer: a controller must believe a `NotFound` from a read.
 fn is_a_lie(what: &What, action: &Action) -> bool {
     matches!(what, What::Fail { class: Class::NotFound, .. })
-        && matches!(action, Action::Get { .. } | Action::List { .. } | Action::Discover { .. })
+        && matches!(
+            action,
+            Action::Kube(KubeRequest::Get { .. } | KubeRequest::List { .. } | KubeRequest::Discover { .. })
+        )
 }
 
 impl FaultModel for PlannedFaults {

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use lockstep_engine::action::{Action, Success};
+use lockstep_engine::action::{Action, KubeRequest, Success, WatchCommand};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::metadata;
 use serde_json::Value;
@@ -98,27 +98,27 @@ fn take_action(hash: &mut Sha256, action: &Action) {
         line(hash, format_args!("{target} "));
     }
     match action {
-        Action::Apply { manifest, .. }
-        | Action::Create { manifest, .. }
-        | Action::Update { manifest, .. } => {
+        Action::Kube(
+            KubeRequest::Apply { manifest, .. }
+            | KubeRequest::Create { manifest, .. }
+            | KubeRequest::Update { manifest, .. },
+        ) => {
             whole(hash, manifest);
         }
-        Action::Patch { patch, .. } => whole(hash, patch),
-        Action::Delete { uid, resource_version, .. } => {
+        Action::Kube(KubeRequest::Patch { patch, .. }) => whole(hash, patch),
+        Action::Kube(KubeRequest::Delete { uid, resource_version, .. }) => {
             line(hash, format_args!("{uid} {resource_version:?} "));
         }
-        Action::Watch { kind, scope } | Action::List { kind, scope } => {
+        Action::Watch(WatchCommand::Start { kind, scope })
+        | Action::Kube(KubeRequest::List { kind, scope }) => {
             line(hash, format_args!("{kind} {scope:?} "));
         }
-        Action::Unwatch { kind } => line(hash, format_args!("{kind} ")),
-        Action::Discover { api_version } => line(hash, format_args!("{api_version} ")),
-        Action::Get { .. } => {}
-        Action::Fetch { .. }
-        | Action::ResolveImage { .. }
-        | Action::Connect { .. }
-        | Action::Publish { .. } => {
-            line(hash, format_args!("{action:?} "));
-        }
+        Action::Watch(WatchCommand::Stop { kind }) => line(hash, format_args!("{kind} ")),
+        Action::Kube(KubeRequest::Discover { api_version }) => line(hash, format_args!("{api_version} ")),
+        Action::Kube(KubeRequest::Get { .. }) => {}
+        Action::Http(fetch) => line(hash, format_args!("{fetch:?} ")),
+        Action::Registry(query) => line(hash, format_args!("{query:?} ")),
+        Action::Broker(request) => line(hash, format_args!("{request:?} ")),
     }
 }
 

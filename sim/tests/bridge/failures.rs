@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::machine::Note;
 use lockstep_external::hypershift;
 use lockstep_sim::cluster::{Cluster, FaultModel, Transit};
@@ -110,7 +110,9 @@ struct SlowPatch;
 impl FaultModel for SlowPatch {
     fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
         match hop {
-            Transit::Request(Action::Patch { target, .. }) if target.kind.kind == "DPUCluster" => {
+            Transit::Request(Action::Kube(KubeRequest::Patch { target, .. }))
+                if target.kind.kind == "DPUCluster" =>
+            {
                 Duration::from_secs(10)
             }
             _ => Duration::ZERO,

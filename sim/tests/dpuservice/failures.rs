@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockstep_dpuservice::names::{ARGO_NAMESPACE, PROJECT};
-use lockstep_engine::action::{Action, Class};
+use lockstep_engine::action::{Action, Class, KubeRequest};
 use lockstep_external::dpu_clusters::Access;
 use lockstep_sim::cluster::{Cluster, FaultVerdict};
 use serde_json::{Value, json};
@@ -143,7 +143,7 @@ fn a_restart_reads_kubeconfigs_and_writes_nothing() {
 fn a_failing_removal_is_reported_and_retried_with_backoff() {
     let mut bench = two();
     bench.cluster.interfere(|_, action| match action {
-        Action::Delete { target, .. } if target.kind.kind == "Secret" => {
+        Action::Kube(KubeRequest::Delete { target, .. }) if target.kind.kind == "Secret" => {
             FaultVerdict::failed(Class::Forbidden)
         }
         _ => FaultVerdict::Served,

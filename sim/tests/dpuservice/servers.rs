@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_dpuservice::names::{ARGO_NAMESPACE, CLUSTER, PROJECT};
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_external::dpu_clusters::{Access, UNREACHABLE};
 use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
 use serde_json::{Value, json};
@@ -79,7 +79,9 @@ struct SlowReader(usize);
 impl FaultModel for SlowReader {
     fn delay(&mut self, _: Duration, process: usize, hop: Transit<'_>) -> Duration {
         match hop {
-            Transit::Answer(Action::Get { .. }) if process == self.0 => Duration::from_secs(1),
+            Transit::Answer(Action::Kube(KubeRequest::Get { .. })) if process == self.0 => {
+                Duration::from_secs(1)
+            }
             _ => Duration::ZERO,
         }
     }

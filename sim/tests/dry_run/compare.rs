@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::object::metadata;
 use lockstep_sim::ApiServer;
 use lockstep_sim::dry_run::{Snapshot, Write};
@@ -21,7 +21,8 @@ pub(crate) fn effects(snapshot: &Snapshot, writes: &[Write], server: &ApiServer)
     let mut effects = Effects::new();
     for write in writes {
         for change in &write.changes {
-            let is_status = matches!(&write.action, Some(Action::Patch { subresource: Some(_), .. }));
+            let is_status =
+                matches!(&write.action, Some(Action::Kube(KubeRequest::Patch { subresource: Some(_), .. })));
             let mut state = server.object(&change.object).map_or(Value::Null, |object| Value::clone(object));
             normalise(&mut state, &known);
             let entry = effects.entry(change.object.to_string()).or_insert((Vec::new(), state));

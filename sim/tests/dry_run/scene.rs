@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Method;
 use jiff::Timestamp;
 use lockstep_apiserver::server::{ApiServer, Options, Response};
-use lockstep_engine::action::{Action, Outcome};
+use lockstep_engine::action::{Action, KubeRequest, Outcome};
 use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
 use lockstep_engine::random::Random;
 use lockstep_engine::wire;
@@ -57,7 +57,7 @@ impl Scene {
     }
 
     /// Returns an operation of a user and the writes of which it consists; none if all that were drawn change nothing.
-    pub(crate) fn some_change(&mut self) -> Option<(&'static str, Vec<Action>)> {
+    pub(crate) fn some_change(&mut self) -> Option<(&'static str, Vec<KubeRequest>)> {
         let of_users = |name: &&str| *name != "other controller";
         let operations: Vec<_> =
             self.subject.operations().iter().filter(|operation| of_users(&operation.actor)).collect();
@@ -72,7 +72,7 @@ impl Scene {
     }
 
     /// Forecasts changes. The cluster must not change meanwhile.
-    pub(crate) fn forecast(&mut self, changes: &[Action]) -> (Snapshot, Forecast) {
+    pub(crate) fn forecast(&mut self, changes: &[KubeRequest]) -> (Snapshot, Forecast) {
         let before = self.cluster.server.revision();
         let subject = self.subject;
         let make: Make = Rc::new(move || subject.machine(77));
@@ -95,30 +95,34 @@ impl Scene {
     }
 
     /// Makes changes, and returns what follows from them while the systems around the controller do nothing.
-    pub(crate) fn apply(&mut self, changes: &[Action]) -> Vec<Write> {
+    pub(crate) fn apply(&mut self, changes: &[KubeRequest]) -> Vec<Write> {
         for process in 1..self.cluster.processes() {
             self.cluster.pause(process, Duration::from_hours(24));
         }
         for change in changes {
-            self.answer(change).expect("the forecast has made this change as well");
+            self.request(change).expect("the forecast has made this change as well");
         }
         run_until_quiet(&mut self.cluster);
         writes(&self.cluster.journal)
     }
 
     fn answer(&mut self, action: &Action) -> Outcome {
-        if let Action::ResolveImage { .. } = action {
-            let now = self.cluster.timestamp();
-            return self.cluster.outside.as_mut().expect("a registry").carry_out(0, action, now);
+        if let Action::Kube(request) = action {
+            return self.request(request);
         }
-        let request = wire::encode(action, MANAGER)?;
-        let answer = self.cluster.request_as(USER, &request.map(Bytes::from));
-        wire::decode(action, answer.status(), None, answer.body())
+        let now = self.cluster.timestamp();
+        self.cluster.outside.as_mut().expect("a registry").carry_out(0, action, now)
+    }
+
+    fn request(&mut self, request: &KubeRequest) -> Outcome {
+        let encoded = wire::encode(request, MANAGER)?;
+        let answer = self.cluster.request_as(USER, &encoded.map(Bytes::from));
+        wire::decode(request, answer.status(), None, answer.body())
     }
 }
 
 /// Returns the writes that lead from a revision of a server to its current state.
-fn changes(server: &ApiServer, before: u64) -> Vec<Action> {
+fn changes(server: &ApiServer, before: u64) -> Vec<KubeRequest> {
     let mut objects: BTreeMap<ObjectRef, Option<Value>> = BTreeMap::new();
     for changed in server.changes_since(before) {
         objects.entry(changed.object).or_insert_with(|| changed.old.as_deref().cloned());
@@ -126,10 +130,10 @@ fn changes(server: &ApiServer, before: u64) -> Vec<Action> {
     objects.into_iter().flat_map(|(target, old)| change(server, target, old)).collect()
 }
 
-fn change(server: &ApiServer, target: ObjectRef, old: Option<Value>) -> Vec<Action> {
+fn change(server: &ApiServer, target: ObjectRef, old: Option<Value>) -> Vec<KubeRequest> {
     let uid = |object: &Value| metadata(object, "uid").to_owned();
-    let delete = |old| Action::Delete { target: target.clone(), uid: uid(&old), resource_version: None };
-    let create = |new| Action::Create { target: target.clone(), manifest: fresh(new).into() };
+    let delete = |old| KubeRequest::Delete { target: target.clone(), uid: uid(&old), resource_version: None };
+    let create = |new| KubeRequest::Create { target: target.clone(), manifest: fresh(new).into() };
     match (old, server.object(&target).map(|object| Value::clone(object))) {
         (None, None) => Vec::new(),
         (None, Some(new)) => vec![create(new)],
@@ -144,7 +148,7 @@ fn change(server: &ApiServer, target: ObjectRef, old: Option<Value>) -> Vec<Acti
             if !old["status"].is_null() {
                 new["status"] = old["status"].clone();
             }
-            if new == old { Vec::new() } else { vec![Action::Update { target, manifest: new.into() }] }
+            if new == old { Vec::new() } else { vec![KubeRequest::Update { target, manifest: new.into() }] }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use lockstep_apiserver::server::ApiServer;
-use lockstep_engine::action::{Action, ActionId, Class, Request};
+use lockstep_engine::action::{Action, ActionId, Class, KubeRequest, Request};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::{Deadline, Event, Machine, Step};
 use lockstep_engine::object::{Kind, ObjectRef};
@@ -54,7 +54,7 @@ impl Machine for Bridge {
         self.asked += 1;
         self.due = None;
         let target = ObjectRef::namespaced(&hosted_cluster_kind(), NAMESPACE, "prod");
-        let action = Action::Create { target, manifest: hosted_cluster("prod").into() };
+        let action = Action::Kube(KubeRequest::Create { target, manifest: hosted_cluster("prod").into() });
         Step { requests: vec![Request { id: ActionId(self.asked), action }], notes: Vec::new() }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class};
+use lockstep_engine::action::{Action, Class, KubeRequest};
 use lockstep_engine::machine::{Amount, Measure, Note, ReconcileResult};
 use lockstep_namespaceclass::names::{PROBLEM_ANNOTATION, UNRESOLVED_METRIC};
 use lockstep_sim::cluster::FaultVerdict;
@@ -358,7 +358,9 @@ fn a_refused_binding_is_reported_once_on_its_namespace() {
     // Until the garbage collector has removed the binding, because its owner does not exist, the namespace reports the same
     // problem.
     let says_so = |action: &Action| match action {
-        Action::Patch { subresource: None, patch, .. } => patch.to_string().contains("Only one reference"),
+        Action::Kube(KubeRequest::Patch { subresource: None, patch, .. }) => {
+            patch.to_string().contains("Only one reference")
+        }
         _ => false,
     };
     assert!(bench.carried().any(|carried| says_so(&carried.action)));

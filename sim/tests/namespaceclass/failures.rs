@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, Failure};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest};
 use lockstep_engine::machine::{Note, ReconcileResult};
 use lockstep_namespaceclass::controller::BACKOFF;
 use lockstep_sim::cluster::FaultVerdict;
@@ -17,15 +17,14 @@ fn a_lasting_failure_backs_off_from_half_a_second_to_five_minutes() {
     bench.define("web", &[settings("a", "1")]);
     bench.settle();
     bench.cluster.interfere(|_, action| match action {
-        Action::Apply { target, .. } if target.kind.kind == "ConfigMap" => {
+        Action::Kube(KubeRequest::Apply { target, .. }) if target.kind.kind == "ConfigMap" => {
             FaultVerdict::failed(Class::Unavailable)
         }
         _ => FaultVerdict::Served,
     });
     bench.namespace("team", Some("web"));
     bench.cluster.advance(Duration::from_hours(1));
-    let is_apply =
-        |action: &Action| matches!(action, Action::Apply { target, .. } if target.kind.kind == "ConfigMap");
+    let is_apply = |action: &Action| matches!(action, Action::Kube(KubeRequest::Apply { target, .. }) if target.kind.kind == "ConfigMap");
     let tries: Vec<Duration> =
         bench.cluster.carried().filter(|(_, carried)| is_apply(&carried.action)).map(|(at, _)| at).collect();
     let pauses: Vec<Duration> = tries.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
@@ -47,7 +46,9 @@ fn every_failure_of_every_class_is_tried_again_within_the_bounds_of_its_attempt(
         bench.define("web", &[settings("a", "1")]);
         bench.settle();
         bench.cluster.interfere(move |_, action| match action {
-            Action::Apply { target, .. } if target.kind.kind == "ConfigMap" => FaultVerdict::failed(class),
+            Action::Kube(KubeRequest::Apply { target, .. }) if target.kind.kind == "ConfigMap" => {
+                FaultVerdict::failed(class)
+            }
             _ => FaultVerdict::Served,
         });
         bench.namespace("team", Some("web"));
@@ -97,7 +98,9 @@ fn a_forbidden_kind_is_named_with_the_remedy() {
     bench.define("web", &[settings("a", "1"), settings("b", "1")]);
     bench.settle();
     bench.cluster.interfere(|_, action| match action {
-        Action::Apply { target, .. } if target.name == "a" => FaultVerdict::failed(Class::Forbidden),
+        Action::Kube(KubeRequest::Apply { target, .. }) if target.name == "a" => {
+            FaultVerdict::failed(Class::Forbidden)
+        }
         _ => FaultVerdict::Served,
     });
     bench.namespace("team", Some("web"));
@@ -132,7 +135,7 @@ fn what_comes_about_bit_by_bit_is_no_fight() {
     // Every ninth apply succeeds.
     let mut tries = 0;
     bench.cluster.interfere(move |_, action| match action {
-        Action::Apply { target, .. } if target.kind.kind == "ConfigMap" => {
+        Action::Kube(KubeRequest::Apply { target, .. }) if target.kind.kind == "ConfigMap" => {
             tries += 1;
             if tries % 9 == 0 { FaultVerdict::Served } else { FaultVerdict::failed(Class::Throttled) }
         }
@@ -152,7 +155,7 @@ fn a_forbidden_removal_is_reported_once_and_does_not_flap() {
     bench.namespace("team", Some("web"));
     bench.settle();
     bench.cluster.interfere(|_, action| match action {
-        Action::Delete { target, .. } if target.kind.kind == "ConfigMap" => {
+        Action::Kube(KubeRequest::Delete { target, .. }) if target.kind.kind == "ConfigMap" => {
             FaultVerdict::failed(Class::Forbidden)
         }
         _ => FaultVerdict::Served,
@@ -171,7 +174,7 @@ fn a_forbidden_removal_is_reported_once_and_does_not_flap() {
 fn kinds_that_cannot_be_asked_for_hold_nothing_else_back() {
     let mut bench = Bench::new();
     bench.cluster.interfere(|_, action| match action {
-        Action::Discover { api_version } if api_version == "example.com/v1" => {
+        Action::Kube(KubeRequest::Discover { api_version }) if api_version == "example.com/v1" => {
             FaultVerdict::failed(Class::Unavailable)
         }
         _ => FaultVerdict::Served,
@@ -199,7 +202,7 @@ fn a_server_that_stumbles_at_a_new_leader_changes_no_status() {
         let mut asked = 0;
         bench.cluster.interfere(move |_, action| match action {
             // Each of the classes sends its own request.
-            Action::Discover { .. } if asked < 20 => {
+            Action::Kube(KubeRequest::Discover { .. }) if asked < 20 => {
                 asked += 1;
                 // A busy server may request a long `Retry-After` immediately.
                 let retry_after = (class == Class::Throttled).then_some(Duration::from_secs(8));
@@ -231,7 +234,9 @@ fn a_group_that_can_not_be_asked_holds_up_no_other_resource_for_long() {
         bench.settle();
         let mut asked = 0;
         bench.cluster.interfere(move |_, action| match action {
-            Action::Discover { api_version } if api_version == "metrics.example.com/v1" => {
+            Action::Kube(KubeRequest::Discover { api_version })
+                if api_version == "metrics.example.com/v1" =>
+            {
                 asked += 1;
                 let retry_after = requested.filter(|_| asked > answers_without);
                 FaultVerdict::Failed(Failure { retry_after, ..Failure::new(Class::Unavailable, "injected") })
@@ -254,8 +259,7 @@ const RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// Returns when settings were applied, while their class changed every five seconds for ten minutes and every attempt failed.
 fn tries_while_the_class_changes(failure: Failure) -> Vec<Duration> {
-    let is_try =
-        |action: &Action| matches!(action, Action::Apply { target, .. } if target.kind.kind == "ConfigMap");
+    let is_try = |action: &Action| matches!(action, Action::Kube(KubeRequest::Apply { target, .. }) if target.kind.kind == "ConfigMap");
     let mut bench = Bench::new();
     bench.define("web", &[settings("a", "0")]);
     bench.settle();
@@ -290,7 +294,7 @@ fn an_event_wakes_what_fails_but_not_before_the_time_that_a_server_asked_for() {
 fn an_event_that_could_not_be_written_is_written_when_it_happens_again() {
     let mut bench = Bench::new();
     bench.cluster.interfere(|_, action| match action {
-        Action::Create { target, .. } if target.kind.kind == "Event" => {
+        Action::Kube(KubeRequest::Create { target, .. }) if target.kind.kind == "Event" => {
             FaultVerdict::failed(Class::Unavailable)
         }
         _ => FaultVerdict::Served,
@@ -332,7 +336,7 @@ fn an_event_that_happens_three_times_in_twenty_seconds_is_counted_three_times() 
 fn an_event_that_could_not_be_written_is_written_although_it_does_not_happen_again() {
     let mut bench = Bench::new();
     bench.cluster.interfere(|_, action| match action {
-        Action::Create { target, .. } if target.kind.kind == "Event" => {
+        Action::Kube(KubeRequest::Create { target, .. }) if target.kind.kind == "Event" => {
             FaultVerdict::failed(Class::Unavailable)
         }
         _ => FaultVerdict::Served,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class};
+use lockstep_engine::action::{Action, Class, KubeRequest};
 use lockstep_engine::machine::{Note, ReconcileResult};
 use lockstep_engine::object::ObjectRef;
 use lockstep_sim::cluster::{Carried, FaultVerdict};
@@ -183,7 +183,7 @@ fn every_flow_asks_for_no_more_than_it_needs() {
 
 fn line(carried: &Carried) -> String {
     let target = match &carried.action {
-        Action::Discover { api_version } => api_version.clone(),
+        Action::Kube(KubeRequest::Discover { api_version }) => api_version.clone(),
         // An Event's name ends in random digits.
         action if action.target().is_some_and(|target| target.kind.kind == "Event") => "Event".to_owned(),
         action => action.target().map(ToString::to_string).unwrap_or_default(),
@@ -239,7 +239,7 @@ fn failed_in_any_way_at_any_action_every_flow_ends_the_same() {
 }
 
 fn is_a_lie(carried: &Carried, fate: &FaultVerdict) -> bool {
-    matches!(carried.action, Action::Get { .. })
+    matches!(carried.action, Action::Kube(KubeRequest::Get { .. }))
         && *fate == FaultVerdict::failed(Class::NotFound)
         && carried.failed.is_none()
 }

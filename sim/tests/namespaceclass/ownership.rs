@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_sim::cluster::{FaultModel, Transit};
 use serde_json::json;
 
@@ -295,7 +295,7 @@ fn what_a_user_creates_while_it_is_being_applied_is_the_users() {
     struct SlowApplies;
     impl FaultModel for SlowApplies {
         fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
-            let is_slow = matches!(hop, Transit::Request(Action::Apply { target, .. }) if target.kind.kind == "ConfigMap");
+            let is_slow = matches!(hop, Transit::Request(Action::Kube(KubeRequest::Apply { target, .. })) if target.kind.kind == "ConfigMap");
             if is_slow { Duration::from_secs(10) } else { Duration::ZERO }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class};
+use lockstep_engine::action::{Action, Class, KubeRequest};
 use lockstep_engine::object::Kind;
 use lockstep_namespaceclass::names::PROBLEM_ANNOTATION;
 use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
@@ -64,7 +64,7 @@ struct SlowAccounts;
 impl FaultModel for SlowAccounts {
     fn delay(&mut self, _: Duration, process: usize, hop: Transit<'_>) -> Duration {
         match hop {
-            Transit::Request(Action::Apply { target, .. })
+            Transit::Request(Action::Kube(KubeRequest::Apply { target, .. }))
                 if process == 0 && target.kind.kind == "ServiceAccount" =>
             {
                 Duration::from_secs(50)
@@ -122,7 +122,9 @@ struct SlowAnnotation;
 impl FaultModel for SlowAnnotation {
     fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
         match hop {
-            Transit::Request(Action::Patch { target, .. }) if target.kind.kind == "Namespace" => {
+            Transit::Request(Action::Kube(KubeRequest::Patch { target, .. }))
+                if target.kind.kind == "Namespace" =>
+            {
                 Duration::from_secs(10)
             }
             _ => Duration::ZERO,
@@ -197,7 +199,7 @@ fn a_removal_that_is_tried_again_heeds_what_the_class_lists_by_then() {
     bench.settle();
     let data = uid(&mut bench, "data");
     bench.cluster.interfere(|_, action| match action {
-        Action::Delete { .. } => FaultVerdict::failed(Class::Unavailable),
+        Action::Kube(KubeRequest::Delete { .. }) => FaultVerdict::failed(Class::Unavailable),
         _ => FaultVerdict::Served,
     });
     bench.update("web", &[settings("a", "1")]);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class};
+use lockstep_engine::action::{Action, Class, KubeRequest};
 use lockstep_namespaceclass::names::reason;
 use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
 use serde_json::{Value, json};
@@ -220,8 +220,7 @@ struct SlowApplies;
 
 impl FaultModel for SlowApplies {
     fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
-        let is_slow =
-            matches!(hop, Transit::Request(Action::Apply { target, .. }) if target.kind.kind == "ConfigMap");
+        let is_slow = matches!(hop, Transit::Request(Action::Kube(KubeRequest::Apply { target, .. })) if target.kind.kind == "ConfigMap");
         if is_slow { Duration::from_mins(1) } else { Duration::ZERO }
     }
 }

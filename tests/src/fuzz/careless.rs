@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use lockstep_engine::action::{Action, Class, Failure, Outcome, Scope, Success};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Scope, Success, WatchCommand};
 use lockstep_engine::image::FoundImage;
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting};
@@ -94,7 +94,7 @@ impl World {
     /// Executes an action. Its watch events are queued before its answer is returned.
     fn answer(&mut self, action: &Action, events: &mut VecDeque<Event>) -> Outcome {
         match action {
-            Action::Watch { kind, scope } => {
+            Action::Watch(WatchCommand::Start { kind, scope }) => {
                 self.watched.insert(Arc::clone(kind), scope.clone());
                 events.push_back(Event::ListStarted { kind: Arc::clone(kind) });
                 let listed = self.list(kind, scope);
@@ -102,52 +102,53 @@ impl World {
                 events.push_back(Event::ListCompleted { kind: Arc::clone(kind) });
                 Ok(Success::Done)
             }
-            Action::Unwatch { kind } => {
+            Action::Watch(WatchCommand::Stop { kind }) => {
                 self.watched.remove(kind);
                 Ok(Success::Done)
             }
-            Action::Discover { api_version } => {
+            Action::Kube(KubeRequest::Discover { api_version }) => {
                 let kinds = self.kinds.iter().filter(|kind| kind.api_version() == *api_version);
                 Ok(Success::Kinds(kinds.cloned().collect()))
             }
-            Action::List { kind, scope } => {
+            Action::Kube(KubeRequest::List { kind, scope }) => {
                 let all = Scope { name: None, ..scope.clone() };
                 Ok(Success::Objects(self.list(kind, &all).collect()))
             }
-            Action::Get { target, metadata_only } => {
+            Action::Kube(KubeRequest::Get { target, metadata_only }) => {
                 let scope = Scope { metadata_only: *metadata_only, ..Scope::default() };
                 match self.objects.get(target) {
                     Some(object) => Ok(Success::Object(shown(object, &scope))),
                     None => Err(Failure::new(Class::NotFound, "no such object")),
                 }
             }
-            Action::Create { target, .. } if self.objects.contains_key(target) => {
+            Action::Kube(KubeRequest::Create { target, .. }) if self.objects.contains_key(target) => {
                 Err(Failure::new(Class::AlreadyExists, "there is such an object"))
             }
-            Action::Create { target, manifest: change } | Action::Update { target, manifest: change } => {
-                Ok(Success::Object(self.write(target, change, false, events)))
-            }
-            Action::Apply { target, manifest } => {
+            Action::Kube(
+                KubeRequest::Create { target, manifest: change }
+                | KubeRequest::Update { target, manifest: change },
+            ) => Ok(Success::Object(self.write(target, change, false, events))),
+            Action::Kube(KubeRequest::Apply { target, manifest }) => {
                 Ok(Success::Object(self.write(target, manifest, true, events)))
             }
-            Action::Patch { target, .. } if !self.objects.contains_key(target) => {
+            Action::Kube(KubeRequest::Patch { target, .. }) if !self.objects.contains_key(target) => {
                 Err(Failure::new(Class::NotFound, "no such object"))
             }
-            Action::Patch { target, patch, .. } => {
+            Action::Kube(KubeRequest::Patch { target, patch, .. }) => {
                 Ok(Success::Object(self.write(target, patch, false, events)))
             }
-            Action::Delete { target, .. } => match self.objects.remove(target) {
+            Action::Kube(KubeRequest::Delete { target, .. }) => match self.objects.remove(target) {
                 Some(object) => {
                     self.vanish(target, &object, events);
                     Ok(Success::Done)
                 }
                 None => Err(Failure::new(Class::NotFound, "no such object")),
             },
-            Action::ResolveImage { .. } => {
+            Action::Registry(_) => {
                 let release = Some("4.19.0".to_owned());
                 Ok(Success::Image(FoundImage { digest: format!("sha256:{:064}", 1), release }))
             }
-            Action::Fetch { .. } | Action::Connect { .. } | Action::Publish { .. } => Ok(Success::Done),
+            Action::Http(_) | Action::Broker(_) => Ok(Success::Done),
         }
     }
 

@@ -11,7 +11,7 @@ use lockstep_dpuservice::model::kubeconfig::{self, KEYS};
 use lockstep_dpuservice::model::report::Report;
 use lockstep_dpuservice::model::service::service_ref;
 use lockstep_dpuservice::names::{self, ARGO_NAMESPACE};
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::machine::Step;
 use lockstep_engine::object::{Name, ObjectRef, metadata};
 use lockstep_engine::operator::Config;
@@ -220,13 +220,13 @@ fn check(step: &Step, is_exposed: bool) {
         assert!(is_exposed || !shows_secret(&format!("{note:?}")), "{note:?}");
     }
     for action in step.requests.iter().map(|request| &request.action) {
-        if let Action::List { scope, .. } = action {
+        if let Action::Kube(KubeRequest::List { scope, .. }) = action {
             assert_eq!(scope.namespace.as_deref(), Some(ARGO_NAMESPACE));
         }
         let Some(target) = action.target() else { continue };
         let is_secret = target.kind == names::secret();
-        let is_read =
-            matches!(action, Action::Get { .. }) && (is_secret || target.kind == names::dpu_cluster());
+        let is_read = matches!(action, Action::Kube(KubeRequest::Get { .. }))
+            && (is_secret || target.kind == names::dpu_cluster());
         let is_home = target.kind == names::service() || target.kind.group == "events.k8s.io";
         assert!(
             is_read || is_home || target.namespace.as_deref() == Some(ARGO_NAMESPACE),

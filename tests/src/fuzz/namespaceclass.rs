@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest, WatchCommand};
 use lockstep_engine::machine::Step;
 use lockstep_engine::object::{Kind, ObjectRef, label, metadata};
 use lockstep_engine::operator::Config;
@@ -93,11 +93,13 @@ fn operate(class: &Value) -> Vec<Step> {
 fn check(action: &Action) {
     let own = [names::namespace(), names::class(), names::binding()];
     match action {
-        Action::Watch { kind, scope } if own.contains(kind) => {
+        Action::Watch(WatchCommand::Start { kind, scope }) if own.contains(kind) => {
             assert!(scope.selector.is_empty(), "{kind} is watched as if it were a resource");
         }
-        Action::Watch { kind, .. } => assert!(kind.namespaced, "{kind} is watched"),
-        Action::Unwatch { kind } => assert!(!own.contains(kind), "{kind} is watched no more"),
+        Action::Watch(WatchCommand::Start { kind, .. }) => assert!(kind.namespaced, "{kind} is watched"),
+        Action::Watch(WatchCommand::Stop { kind }) => {
+            assert!(!own.contains(kind), "{kind} is watched no more");
+        }
         _ => {}
     }
     let Some(target) = action.target().filter(|target| action.is_write() && target.kind.namespaced) else {
@@ -107,7 +109,7 @@ fn check(action: &Action) {
         return;
     }
     assert_eq!(target.namespace.as_deref(), Some(NAMESPACE), "{target}");
-    if let Action::Apply { manifest, .. } = action {
+    if let Action::Kube(KubeRequest::Apply { manifest, .. }) = action {
         let is_kept = manifest["metadata"]["annotations"].get(names::ADOPTED_ANNOTATION).is_some();
         check_manifest(manifest, usize::from(!is_kept || manifest["metadata"]["ownerReferences"].is_array()));
     }

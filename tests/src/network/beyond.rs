@@ -47,7 +47,7 @@ impl Answered {
     fn pass_on(&mut self, event: Event, now: Now, into: &mut Step) {
         let Step { requests, notes } = self.machine.step(event, now);
         let (asked, requests): (Vec<_>, Vec<_>) =
-            requests.into_iter().partition(|request| matches!(request.action, Action::ResolveImage { .. }));
+            requests.into_iter().partition(|request| matches!(request.action, Action::Registry(_)));
         self.asked.extend(asked.into_iter().map(|request| (now.monotonic + LATENCY, request)));
         into.requests.extend(requests);
         into.notes.extend(notes);

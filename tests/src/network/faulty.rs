@@ -98,7 +98,7 @@ impl Wrapper for Faulty {
                 step.notes.retain(|note| !matches!(note, Note::LeadershipChanged { leading: false }));
             }
             Bug::ForgetsRequests if !self.is_election() => step.requests.retain(|request| {
-                let asks = !matches!(request.action, Action::Watch { .. } | Action::Unwatch { .. });
+                let asks = !matches!(request.action, Action::Watch(_));
                 self.requests += u64::from(asks);
                 !asks || !self.requests.is_multiple_of(FORGOTTEN)
             }),

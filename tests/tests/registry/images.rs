@@ -1,6 +1,6 @@
 //! Tests what is read from an image.
 
-use lockstep_engine::action::{Action, Class, Success};
+use lockstep_engine::action::{Action, Class, ResolveImage, Success};
 use lockstep_engine::image::FoundImage;
 use lockstep_runtime::execute::Executor;
 
@@ -99,7 +99,8 @@ async fn the_executor_carries_the_action_out() {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let executor = Executor::new(kube::Client::try_from(nowhere).unwrap(), "bridge");
     let image = format!("{}@{INDEX}", repository(&server));
-    let outcome = executor.execute(&Action::ResolveImage { image, credentials: Some(user()) }).await;
+    let outcome =
+        executor.execute(&Action::Registry(ResolveImage { image, credentials: Some(user()) })).await;
     let image = FoundImage { digest: INDEX.to_owned(), release: Some("4.19.3".to_owned()) };
     assert_eq!(outcome, Ok(Success::Image(image)));
 }

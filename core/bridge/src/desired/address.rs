@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::object::{Name, annotation, metadata};
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ pub fn write(snapshot: &BridgeSnapshot<'_>, can_grant: bool) -> Option<Action> {
     }
     let patch = json!({ "metadata": { "uid": metadata(service, "uid"), "annotations": annotations } });
     let target = Name::of(service).object(&names::service());
-    Some(Action::Patch { target, subresource: None, patch: Arc::new(patch) })
+    Some(Action::Kube(KubeRequest::Patch { target, subresource: None, patch: Arc::new(patch) }))
 }
 
 /// Returns whether an address without obstacles may be requested from MetalLB. A Service that requests an address of another

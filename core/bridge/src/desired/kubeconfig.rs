@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::object::{metadata, text};
 use serde_json::json;
 
@@ -29,5 +29,5 @@ pub fn write(snapshot: &BridgeSnapshot<'_>) -> Option<Action> {
     let patch =
         json!({ "metadata": { "uid": metadata(object, "uid") }, "spec": { "kubeconfig": copy.name } });
     let target = name.object(&names::dpu_cluster());
-    Some(Action::Patch { target, subresource: None, patch: Arc::new(patch) })
+    Some(Action::Kube(KubeRequest::Patch { target, subresource: None, patch: Arc::new(patch) }))
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_crds::bridge::DPFHCPBridgeStatus;
-use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Success};
 use lockstep_engine::conditions::{self, Finding, Status};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Name, controller_uid, is_deleting, metadata, precondition, text};
@@ -150,7 +150,7 @@ impl Controller {
         let gets = targets.into_iter().map(|target| {
             // The metadata of a Secret is enough to know its owner.
             let metadata_only = *target.kind == *names::secret();
-            Action::Get { target, metadata_only }
+            Action::Kube(KubeRequest::Get { target, metadata_only })
         });
         Next::Await(gets.collect(), Stage::Surveying)
     }
@@ -275,15 +275,23 @@ impl Removal {
                 let Some(name) = &bridge.dpu_cluster else { return };
                 let reference = json!({ "metadata": precondition(&object), "spec": { "kubeconfig": null } });
                 let patch = Arc::new(reference);
-                Action::Patch { target: name.object(&names::dpu_cluster()), subresource: None, patch }
+                Action::Kube(KubeRequest::Patch {
+                    target: name.object(&names::dpu_cluster()),
+                    subresource: None,
+                    patch,
+                })
             }
             _ if is_deleting(&object) => return,
-            CleanupTarget::HostedCluster => {
-                Action::Delete { target: key.object(&names::hosted_cluster()), uid, resource_version: None }
-            }
-            CleanupTarget::NodePool => {
-                Action::Delete { target: key.object(&names::node_pool()), uid, resource_version: None }
-            }
+            CleanupTarget::HostedCluster => Action::Kube(KubeRequest::Delete {
+                target: key.object(&names::hosted_cluster()),
+                uid,
+                resource_version: None,
+            }),
+            CleanupTarget::NodePool => Action::Kube(KubeRequest::Delete {
+                target: key.object(&names::node_pool()),
+                uid,
+                resource_version: None,
+            }),
             CleanupTarget::Kubeconfig => {
                 let Some(copy) = copy else { return };
                 write::delete(copy.object(&names::secret()), &object)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, ResolveImage, Success};
 use lockstep_engine::image::ImageReference;
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::{Name, ObjectRef};
@@ -187,7 +187,7 @@ impl Controller {
             is_image_due(snapshot).then(|| {
                 let reference = ImageReference::parse(&image).ok();
                 let credentials = reference.and_then(|reference| config.credentials_for(&reference));
-                (Action::ResolveImage { image: image.clone(), credentials }, image)
+                (Action::Registry(ResolveImage { image: image.clone(), credentials }), image)
             })
         })?
     }
@@ -249,7 +249,7 @@ fn reads(snapshot: &BridgeSnapshot<'_>) -> (Vec<Read>, Vec<Action>) {
     if is_image_due(snapshot) {
         reads.insert(Read::Secret(SecretRole::Pull));
     }
-    let get = |target| Action::Get { target, metadata_only: false };
+    let get = |target| Action::Kube(KubeRequest::Get { target, metadata_only: false });
     let gets = reads.into_iter().filter_map(|read| Some((read, get(target(snapshot, read)?))));
     gets.unzip::<Read, Action, Vec<Read>, Vec<Action>>()
 }

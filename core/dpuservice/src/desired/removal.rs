@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::cache::Cached as _;
 use lockstep_engine::object::{Name, ObjectRef};
 use serde_json::{Value, json};
@@ -14,7 +14,11 @@ use crate::model::application::{App, application_ref};
 pub fn next_removal(name: &Name, app: &App) -> Option<Action> {
     let target = application_ref(name);
     if !app.deleting {
-        return Some(Action::Delete { target, uid: app.uid.clone(), resource_version: None });
+        return Some(Action::Kube(KubeRequest::Delete {
+            target,
+            uid: app.uid.clone(),
+            resource_version: None,
+        }));
     }
     let is_running = app.report.operation.as_ref().is_some_and(|operation| operation.phase == "Running");
     is_running.then(|| terminate(target, &json!({ "uid": app.uid })))
@@ -30,5 +34,5 @@ pub fn termination(name: &Name, app: &App) -> Action {
 fn terminate(target: ObjectRef, metadata: &Value) -> Action {
     let status = json!({ "operationState": { "phase": "Terminating" } });
     let patch = json!({ "metadata": metadata, "status": status });
-    Action::Patch { target, subresource: None, patch: Arc::new(patch) }
+    Action::Kube(KubeRequest::Patch { target, subresource: None, patch: Arc::new(patch) })
 }

@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Success};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::Name;
 use lockstep_engine::time::Now;
@@ -104,8 +104,9 @@ impl Controller {
             }
         }
         let reads = [Some(kubeconfig), existing.map(|(name, _)| name)].into_iter().flatten();
-        let reads =
-            reads.map(|name| Action::Get { target: name.object(&names::secret()), metadata_only: false });
+        let reads = reads.map(|name| {
+            Action::Kube(KubeRequest::Get { target: name.object(&names::secret()), metadata_only: false })
+        });
         Next::Await(reads.collect(), Stage::Reading)
     }
 
@@ -212,7 +213,7 @@ impl Controller {
             .map(|(name, app)| {
                 let spec = json!({ "destination": { "server": server } });
                 let patch = Arc::new(json!({ "metadata": { "uid": app.uid }, "spec": spec }));
-                Action::Patch { target: application_ref(name), subresource: None, patch }
+                Action::Kube(KubeRequest::Patch { target: application_ref(name), subresource: None, patch })
             })
             .collect();
         if patches.is_empty() {

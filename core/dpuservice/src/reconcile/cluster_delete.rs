@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, Outcome, Success};
+use lockstep_engine::action::{Action, Class, KubeRequest, Outcome, Success};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Name, is_deleting};
 use lockstep_engine::time::Now;
@@ -58,11 +58,9 @@ impl Controller {
         }
         let left = survey(selector([CLUSTER_NAMESPACE, CLUSTER_NAME], key), true);
         // Before the deployed objects are abandoned, the server is queried whether the DPUCluster is really gone.
-        let asked = self
-            .store
-            .stuck
-            .contains_key(key)
-            .then(|| Action::Get { target: key.object(&names::dpu_cluster()), metadata_only: true });
+        let asked = self.store.stuck.contains_key(key).then(|| {
+            Action::Kube(KubeRequest::Get { target: key.object(&names::dpu_cluster()), metadata_only: true })
+        });
         Next::Await([Some(left), asked].into_iter().flatten().collect(), Stage::Surveying)
     }
 
@@ -133,11 +131,11 @@ impl Controller {
         let (removed, deletes) = secrets
             .filter(|(_, secret)| !secret.deleting)
             .map(|(name, secret)| {
-                let delete = Action::Delete {
+                let delete = Action::Kube(KubeRequest::Delete {
                     target: name.object(&names::secret()),
                     uid: secret.uid.clone(),
                     resource_version: Some(secret.version.to_string()),
-                };
+                });
                 ((name.clone(), secret.version), delete)
             })
             .unzip();

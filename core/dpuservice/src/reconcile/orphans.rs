@@ -5,7 +5,7 @@
 //!  begin ─▶ Asking (is it really gone?) ─▶ Removing
 //! ```
 
-use lockstep_engine::action::{Action, Class, Outcome, Success};
+use lockstep_engine::action::{Action, Class, KubeRequest, Outcome, Success};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::Name;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ impl Controller {
         if self.store.of_service(key).all(|(name, app)| next_removal(name, app).is_none()) {
             return Next::Done(Verdict::Converged);
         }
-        let read = Action::Get { target: service_ref(key), metadata_only: false };
+        let read = Action::Kube(KubeRequest::Get { target: service_ref(key), metadata_only: false });
         Next::Await(vec![read], Stage::Asking)
     }
 

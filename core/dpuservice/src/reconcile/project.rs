@@ -13,7 +13,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstep_engine::action::{Action, Failure, Outcome, Success};
+use lockstep_engine::action::{Action, Failure, KubeRequest, Outcome, Success};
 use lockstep_engine::cache::Cached as _;
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::is_deleting;
@@ -161,11 +161,11 @@ impl Controller {
             // The watch has not shown them yet.
             Some(_) if left || self.store.is_wanted() => Next::Done(lagging()),
             Some(project) => {
-                let delete = Action::Delete {
+                let delete = Action::Kube(KubeRequest::Delete {
                     target: name().object(&names::project()),
                     uid: project.uid.clone(),
                     resource_version: Some(project.resource_version().to_string()),
-                };
+                });
                 Next::Await(vec![delete], Stage::Removing)
             }
             None => Next::Done(Verdict::Converged),

@@ -26,7 +26,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Success};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{Name, annotation, is_deleting};
@@ -143,10 +143,13 @@ impl Controller {
             doubts.retain(|doubt| !matches!(doubt, Doubt::Service));
         }
         let reads = doubts.iter().map(|doubt| match doubt {
-            Doubt::Service => Action::Get { target: service_ref(key), metadata_only: false },
-            Doubt::Cluster(name) => {
-                Action::Get { target: name.object(&names::dpu_cluster()), metadata_only: false }
+            Doubt::Service => {
+                Action::Kube(KubeRequest::Get { target: service_ref(key), metadata_only: false })
             }
+            Doubt::Cluster(name) => Action::Kube(KubeRequest::Get {
+                target: name.object(&names::dpu_cluster()),
+                metadata_only: false,
+            }),
             Doubt::First(..) => survey(selector([SERVICE_NAMESPACE, SERVICE_NAME], key), true),
         });
         Next::Await(reads.collect(), Stage::Proving(Box::new(pass), doubts))
@@ -301,6 +304,6 @@ impl Controller {
 
 /// Returns the text that distinguishes an apply from others of the same Application.
 fn mark(action: &Action) -> String {
-    let Action::Apply { manifest, .. } = action else { return String::new() };
+    let Action::Kube(KubeRequest::Apply { manifest, .. }) = action else { return String::new() };
     annotation(manifest, APPLIED).unwrap_or_default().to_owned()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::dpuservice::DPUServiceStatus;
-use lockstep_engine::action::{Action, Outcome, Subresource, Success};
+use lockstep_engine::action::{Action, KubeRequest, Outcome, Subresource, Success};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Name, precondition};
 use lockstep_engine::time::Now;
@@ -53,7 +53,11 @@ impl Controller {
             return Next::Done(Verdict::Requeue(again));
         }
         let patch = Arc::new(json!({ "metadata": precondition(&service.metadata), "status": status }));
-        let write = Action::Patch { target: service_ref(key), subresource: Some(Subresource::Status), patch };
+        let write = Action::Kube(KubeRequest::Patch {
+            target: service_ref(key),
+            subresource: Some(Subresource::Status),
+            patch,
+        });
         Next::Await(vec![write], Reporting(verdict, changed))
     }
 

@@ -1,6 +1,6 @@
 //! Lists Applications from the server: the absence of an object from a cache proves nothing.
 
-use lockstep_engine::action::{Action, Class, Failure, Outcome, Scope, Success};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Scope, Success};
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::object::Name;
 
@@ -18,7 +18,7 @@ pub(super) fn selector([namespace, name]: [&str; 2], of: &Name) -> String {
 pub(super) fn survey(selector: String, metadata_only: bool) -> Action {
     let namespace = Some(ARGO_NAMESPACE.to_owned());
     let scope = Scope { namespace, selector, metadata_only, ..Scope::default() };
-    Action::List { kind: names::application(), scope }
+    Action::Kube(KubeRequest::List { kind: names::application(), scope })
 }
 
 /// Returns the Applications in the answer to a list; an empty list if the kind is not served. The failure is `None` if the

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::action::{Class, Success};
+use crate::action::{Class, KubeRequest, Success};
 use crate::object::Kind;
 use crate::time::Wall;
 
@@ -45,7 +45,7 @@ impl Reconcile for Counter {
 }
 
 fn read(key: u8) -> Action {
-    Action::Get { target: Counter::object(&key), metadata_only: true }
+    Action::Kube(KubeRequest::Get { target: Counter::object(&key), metadata_only: true })
 }
 
 fn at(millis: u64) -> Now {

@@ -35,7 +35,9 @@ impl Kept {
 
     /// Applies a patch as the API server does: an absent or empty precondition holds. Returns whether it was accepted.
     fn patch(&mut self, action: &Action) -> bool {
-        let Action::Patch { patch, subresource: None, .. } = action else { panic!("{action:?}") };
+        let Action::Kube(KubeRequest::Patch { patch, subresource: None, .. }) = action else {
+            panic!("{action:?}")
+        };
         let holds = |field, is: u32| ["", &is.to_string()].contains(&metadata(patch, field));
         if !holds("uid", self.uid) || !holds("resourceVersion", self.version) {
             return false;

@@ -25,15 +25,15 @@ impl World {
 
     fn carry_out(&mut self, action: &Action) -> Outcome {
         match action {
-            Action::Get { .. } => match &self.lease {
+            Action::Kube(KubeRequest::Get { .. }) => match &self.lease {
                 Some(lease) => Ok(Success::Object(Arc::new(lease.clone()))),
                 None => Err(Failure::new(Class::NotFound, "no lease")),
             },
-            Action::Create { .. } if self.lease.is_some() => {
+            Action::Kube(KubeRequest::Create { .. }) if self.lease.is_some() => {
                 Err(Failure::new(Class::AlreadyExists, "exists"))
             }
-            Action::Create { manifest, .. } => Ok(self.store(manifest)),
-            Action::Update { manifest, .. } => {
+            Action::Kube(KubeRequest::Create { manifest, .. }) => Ok(self.store(manifest)),
+            Action::Kube(KubeRequest::Update { manifest, .. }) => {
                 let held = self.lease.as_ref().map(|lease| &lease["metadata"]["resourceVersion"]);
                 if held == Some(&manifest["metadata"]["resourceVersion"]) {
                     Ok(self.store(manifest))

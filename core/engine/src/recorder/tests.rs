@@ -72,7 +72,9 @@ impl Bench {
     }
 
     fn serve(&mut self, second: u64, action: &Action) -> Outcome {
-        let (Action::Create { target, manifest: body } | Action::Patch { target, patch: body, .. }) = action
+        let Action::Kube(
+            KubeRequest::Create { target, manifest: body } | KubeRequest::Patch { target, patch: body, .. },
+        ) = action
         else {
             panic!("{action:?}")
         };
@@ -151,7 +153,9 @@ fn a_count_records_when_the_event_happened_last() {
     let mut bench = Bench::new();
     bench.happens_at([0, 1, 5]);
     let requests = bench.requests(31);
-    let [Request { action: Action::Patch { patch, .. }, .. }] = &requests[..] else { panic!("{requests:?}") };
+    let [Request { action: Action::Kube(KubeRequest::Patch { patch, .. }), .. }] = &requests[..] else {
+        panic!("{requests:?}")
+    };
     assert_eq!(patch["series"]["lastObservedTime"], micro_time(at(5)));
 }
 

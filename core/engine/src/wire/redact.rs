@@ -4,16 +4,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::action::Action;
+use crate::action::KubeRequest;
 
 /// The maximum length of a message, in bytes.
 const LONGEST: usize = 1024;
 
-/// Prepares a server's message for logs and conditions: values of a Secret in the action are masked, and a message of more
+/// Prepares a server's message for logs and conditions: values of a Secret in the request are masked, and a message of more
 /// than 1 KiB is cut.
-pub(super) fn message(action: &Action, text: &str) -> String {
+pub(super) fn message(request: &KubeRequest, text: &str) -> String {
     let mut text = text.to_owned();
-    if let Some(manifest) = secret(action) {
+    if let Some(manifest) = secret(request) {
         let mut values = Vec::new();
         for (field, value) in manifest.as_object().into_iter().flatten() {
             if !matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "type") {
@@ -45,22 +45,16 @@ pub fn cut(text: &str) -> String {
     format!("{}…", &text[..end])
 }
 
-fn secret(action: &Action) -> Option<&Value> {
-    let (target, manifest) = match action {
-        Action::Apply { target, manifest }
-        | Action::Create { target, manifest }
-        | Action::Update { target, manifest } => (target, manifest),
-        Action::Patch { target, patch, .. } => (target, patch),
-        Action::Watch { .. }
-        | Action::Unwatch { .. }
-        | Action::Fetch { .. }
-        | Action::ResolveImage { .. }
-        | Action::Connect { .. }
-        | Action::Publish { .. }
-        | Action::Discover { .. }
-        | Action::Get { .. }
-        | Action::List { .. }
-        | Action::Delete { .. } => return None,
+fn secret(request: &KubeRequest) -> Option<&Value> {
+    let (target, manifest) = match request {
+        KubeRequest::Apply { target, manifest }
+        | KubeRequest::Create { target, manifest }
+        | KubeRequest::Update { target, manifest } => (target, manifest),
+        KubeRequest::Patch { target, patch, .. } => (target, patch),
+        KubeRequest::Discover { .. }
+        | KubeRequest::Get { .. }
+        | KubeRequest::List { .. }
+        | KubeRequest::Delete { .. } => return None,
     };
     (target.kind.group.is_empty() && target.kind.kind == "Secret").then_some(manifest)
 }
@@ -84,9 +78,9 @@ mod tests {
 
     use super::*;
 
-    fn apply(kind: &str, manifest: Value) -> Action {
+    fn apply(kind: &str, manifest: Value) -> KubeRequest {
         let kind = Kind::known("", "v1", kind, "widgets", true);
-        Action::Apply { target: ObjectRef::namespaced(&kind, "ns", "a"), manifest: Arc::new(manifest) }
+        KubeRequest::Apply { target: ObjectRef::namespaced(&kind, "ns", "a"), manifest: Arc::new(manifest) }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::{AppliedResource, NamespaceClassBindingStatus};
-use lockstep_engine::action::{Action, Class as FailureClass, Failure, Outcome, Success};
+use lockstep_engine::action::{Action, Class as FailureClass, Failure, KubeRequest, Outcome, Success};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
 use lockstep_engine::time::Now;
@@ -60,7 +60,10 @@ pub enum Stage {
 /// Reads the class from the API server.
 fn seek(class: String) -> Next<Stage> {
     let target = ObjectRef::cluster(&names::class(), &class);
-    Next::Await(vec![Action::Get { target, metadata_only: false }], Stage::ReadingClass(class))
+    Next::Await(
+        vec![Action::Kube(KubeRequest::Get { target, metadata_only: false })],
+        Stage::ReadingClass(class),
+    )
 }
 
 impl Controller {
@@ -249,7 +252,7 @@ impl Controller {
         let class = (!stale.is_empty()).then(|| ObjectRef::cluster(&names::class(), &work.binding.class));
         let listed = stale.iter().map(|(resource, kind)| object(kind, &resource.name));
         let targets = entries.chain(class).chain(listed);
-        let reads = targets.map(|target| Action::Get { target, metadata_only: true });
+        let reads = targets.map(|target| Action::Kube(KubeRequest::Get { target, metadata_only: true }));
         Next::Await(reads.collect(), Stage::ReadingLive(work, stale))
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use lockstep_engine::action::{Action, Class as FailureClass, Outcome, Subresource, Success};
+use lockstep_engine::action::{Action, Class as FailureClass, KubeRequest, Outcome, Subresource, Success};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::ObjectRef;
 use lockstep_engine::time::Now;
@@ -133,7 +133,8 @@ impl Controller {
         }
         let target = class_ref(name);
         let patch = status::patch(&class.uid, class.version(), &wanted);
-        let write = Action::Patch { target, subresource: Some(Subresource::Status), patch };
+        let write =
+            Action::Kube(KubeRequest::Patch { target, subresource: Some(Subresource::Status), patch });
         Next::Await(vec![write], Stage::Reporting { may_pass, changed })
     }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class as FailureClass, Outcome, Success};
+use lockstep_engine::action::{Action, Class as FailureClass, KubeRequest, Outcome, Success};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::{ObjectRef, controller_reference};
@@ -69,7 +69,7 @@ impl Controller {
                 }
                 let manifest = Arc::new(manifest(name, &namespace, class));
                 let target = ObjectRef::namespaced(&names::binding(), name, name);
-                Next::Await(vec![Action::Apply { target, manifest }], Stage::Binding)
+                Next::Await(vec![Action::Kube(KubeRequest::Apply { target, manifest })], Stage::Binding)
             }
             label => {
                 let owned =
@@ -180,7 +180,8 @@ impl Controller {
             return Next::Done(Verdict::Requeue(Duration::ZERO));
         }
         let target = ObjectRef::namespaced(&names::binding(), name, name);
-        let delete = Action::Delete { target, uid, resource_version: Some(version.clone()) };
+        let delete =
+            Action::Kube(KubeRequest::Delete { target, uid, resource_version: Some(version.clone()) });
         Next::Await(vec![delete], Stage::Unbinding { version })
     }
 
@@ -220,7 +221,7 @@ impl Controller {
         let annotations = json!({ names::PROBLEM_ANNOTATION: problem });
         let patch = Arc::new(json!({ "metadata": { "uid": namespace.uid, "annotations": annotations } }));
         let target = ObjectRef::cluster(&names::namespace(), name);
-        let write = Action::Patch { target, subresource: None, patch };
+        let write = Action::Kube(KubeRequest::Patch { target, subresource: None, patch });
         Next::Await(vec![write], Stage::Annotating(verdict))
     }
 
@@ -311,8 +312,8 @@ fn doubt(name: &str, binding: &Binding, label: Option<&str>) -> Next<Stage> {
     let namespace = ObjectRef::cluster(&names::namespace(), name);
     let class = label.map(|class| ObjectRef::cluster(&names::class(), class));
     // The spec of the class says whether it excludes the namespace.
-    let class = class.map(|target| Action::Get { target, metadata_only: false });
-    let reads = [Some(Action::Get { target: namespace, metadata_only: true }), class];
+    let class = class.map(|target| Action::Kube(KubeRequest::Get { target, metadata_only: false }));
+    let reads = [Some(Action::Kube(KubeRequest::Get { target: namespace, metadata_only: true })), class];
     let reads = reads.into_iter().flatten().collect();
     let (uid, version) = (binding.uid.clone(), binding.version.clone());
     let label = label.map(str::to_owned);

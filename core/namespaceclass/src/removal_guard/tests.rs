@@ -2,7 +2,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class as FailureClass, Failure, Outcome, Request, Success};
+use lockstep_engine::action::{
+    Action, Class as FailureClass, Failure, KubeRequest, Outcome, Request, Success,
+};
 use lockstep_engine::machine::{Event, Machine as _};
 use lockstep_engine::object::{Kind, generation, metadata};
 use lockstep_engine::operator::Config;
@@ -112,22 +114,22 @@ impl World {
             None => Err(Failure::new(FailureClass::NotFound, "there is none")),
         };
         match action {
-            Action::Get { target, .. } => found(self.get(&target.kind, &target.name)),
-            Action::Apply { target, manifest } => {
+            Action::Kube(KubeRequest::Get { target, .. }) => found(self.get(&target.kind, &target.name)),
+            Action::Kube(KubeRequest::Apply { target, manifest }) => {
                 found(Some(self.put(&target.kind, &target.name, Value::clone(manifest))))
             }
-            Action::Patch { target, patch, .. } => {
+            Action::Kube(KubeRequest::Patch { target, patch, .. }) => {
                 let Some(mut object) = self.get(&target.kind, &target.name) else { return found(None) };
                 if patch.get("status").is_some() {
                     object["status"] = patch["status"].clone();
                 }
                 found(Some(self.put(&target.kind, &target.name, object)))
             }
-            Action::Delete { target, .. } => {
+            Action::Kube(KubeRequest::Delete { target, .. }) => {
                 self.remove(&target.kind, &target.name);
                 Ok(Success::Done)
             }
-            Action::Create { manifest, .. } => Ok(Success::Object(Arc::clone(manifest))),
+            Action::Kube(KubeRequest::Create { manifest, .. }) => Ok(Success::Object(Arc::clone(manifest))),
             _ => Ok(Success::Done),
         }
     }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lockstep_engine::action::{Request, Success};
+use lockstep_engine::action::{KubeRequest, Request, Success, WatchCommand};
 use lockstep_engine::machine::{Event, Machine as _};
 use lockstep_engine::operator::Config;
 use lockstep_engine::recording::Recordable as _;
@@ -82,7 +82,7 @@ fn drive(operator: &mut Operator, events: Vec<Event>, now: Now, served: &[Arc<Ki
         let requests: Vec<Request> = waiting.drain(..).flat_map(step).collect();
         for Request { id, action } in requests {
             let outcome = match &action {
-                Action::Discover { .. } => Ok(Success::Kinds(served.to_vec())),
+                Action::Kube(KubeRequest::Discover { .. }) => Ok(Success::Kinds(served.to_vec())),
                 _ => Err(Failure::new(FailureClass::Unavailable, "cut")),
             };
             waiting.push(Event::Finished { id, outcome });
@@ -108,7 +108,7 @@ fn an_unlistable_kind_is_reported_only_if_the_failure_persists() {
         for attempt in 0..=failures.len() {
             for action in drive(&mut operator, std::mem::take(&mut events), now(), &[Arc::clone(&config_map)])
             {
-                if let Action::Patch { target, patch, .. } = action
+                if let Action::Kube(KubeRequest::Patch { target, patch, .. }) = action
                     && target.kind == names::binding()
                 {
                     reported.push((attempt, patch["status"]["conditions"][0]["reason"].clone()));
@@ -134,7 +134,8 @@ fn a_watch_refused_after_it_ran_is_reported_only_if_the_failure_persists() {
         for attempt in 1..=refusals {
             let refused = vec![failed(&config_map, FailureClass::Forbidden)];
             let asked = drive(&mut operator, refused, now(), &served);
-            let is_reported = asked.iter().any(|action| matches!(action, Action::Patch { .. }));
+            let is_reported =
+                asked.iter().any(|action| matches!(action, Action::Kube(KubeRequest::Patch { .. })));
             reported.extend(is_reported.then_some(attempt));
         }
         assert_eq!(reported, if refusals < 3 { vec![] } else { vec![3] });
@@ -152,8 +153,8 @@ fn a_kind_that_returns_is_watched_again_at_once() {
     let mut asks = |events: Vec<Event>, seconds: u64, served: &[Arc<Kind>]| {
         let now = Now { monotonic: Monotonic::from_elapsed(Duration::from_secs(seconds)), ..now() };
         let of_widgets = |action: Action| match action {
-            Action::Watch { kind, .. } if kind == widget => Some("watch"),
-            Action::Unwatch { kind } if kind == widget => Some("unwatch"),
+            Action::Watch(WatchCommand::Start { kind, .. }) if kind == widget => Some("watch"),
+            Action::Watch(WatchCommand::Stop { kind }) if kind == widget => Some("unwatch"),
             _ => None,
         };
         drive(&mut operator, events, now, served).into_iter().filter_map(of_widgets).collect::<Vec<_>>()

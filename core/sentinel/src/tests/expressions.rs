@@ -35,8 +35,8 @@ fn run(specs: &[Value]) -> (String, Vec<Value>) {
     let sent = Rc::new(RefCell::new(Vec::new()));
     let seen = Rc::clone(&sent);
     let mut bench = Bench::new(move |action| match action {
-        Action::Fetch { .. } => Ok(fleet()),
-        Action::Publish { events, .. } => {
+        Action::Http(_) => Ok(fleet()),
+        Action::Broker(BrokerRequest::Publish { events, .. }) => {
             seen.borrow_mut().extend(events.iter().map(|event| event.data.clone()));
             confirmed(action)
         }

@@ -68,7 +68,7 @@ fn a_page_as_long_as_the_list_is_looked_at_as_events_are_confirmed() {
 /// Another leader wrote after this one, and the watch was faster than the answer.
 #[test]
 fn a_late_answer_does_not_hide_what_another_client_wrote_since() {
-    let is_status = |action: &Action| matches!(action, Action::Patch { .. });
+    let is_status = |action: &Action| matches!(action, Action::Kube(KubeRequest::Patch { .. }));
     let (mut sentinel, now, mut writes, _) = unanswered(&page(), is_status);
     let write = writes.pop_front().expect("the status is written");
     let metadata = |version: &str| json!({ "uid": "u1", "generation": 1, "resourceVersion": version });
@@ -79,7 +79,7 @@ fn a_late_answer_does_not_hide_what_another_client_wrote_since() {
     let later = Now { monotonic: now.monotonic + Duration::from_secs(6), ..now };
     let again = sentinel.step(Event::TimerFired, later).requests;
     let again = again.iter().find_map(|request| match &request.action {
-        Action::Patch { patch, .. } => Some(patch["metadata"]["resourceVersion"].clone()),
+        Action::Kube(KubeRequest::Patch { patch, .. }) => Some(patch["metadata"]["resourceVersion"].clone()),
         _ => None,
     });
     assert_eq!(again, Some(json!("3")), "over what they wrote");
@@ -88,7 +88,7 @@ fn a_late_answer_does_not_hide_what_another_client_wrote_since() {
 /// Returns the content of a written status: its generation, and whether it is ready.
 fn written(requests: &[Request]) -> Option<(i64, String)> {
     requests.iter().find_map(|request| match &request.action {
-        Action::Patch { patch, .. } => {
+        Action::Kube(KubeRequest::Patch { patch, .. }) => {
             let status = &patch["status"];
             let conditions = status["conditions"].as_array().into_iter().flatten();
             let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready")?;
@@ -111,7 +111,7 @@ fn a_new_generation_is_written_at_once() {
             object: Arc::new(json!({ "metadata": metadata, "spec": spec })),
         }
     };
-    let is_status = |action: &Action| matches!(action, Action::Patch { .. });
+    let is_status = |action: &Action| matches!(action, Action::Kube(KubeRequest::Patch { .. }));
     let (mut sentinel, now, mut writes, _) = unanswered(&page(), is_status);
     let later = |seconds| Now { monotonic: now.monotonic + Duration::from_secs(seconds), ..now };
     assert_eq!(written(&sentinel.step(observed(2, "7s"), later(1)).requests), None, "one is under way");
@@ -151,7 +151,7 @@ fn conditions_hold_for_a_generation_that_changes_nothing() {
 /// Answers as all systems do in normal operation.
 pub(super) fn confirmed_without_flaws(action: &Action) -> Outcome {
     match action {
-        Action::Fetch { .. } => {
+        Action::Http(_) => {
             Ok(Success::Document(r#"{"items":[{"id":"a","labels":{"region":"us-east"}}]}"#.into()))
         }
         action => confirmed(action),

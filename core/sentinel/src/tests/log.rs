@@ -8,7 +8,7 @@ fn each_confirmed_event_is_logged_and_no_other() {
     let sent = Rc::<RefCell<Vec<CloudEvent>>>::default();
     let seen = Rc::clone(&sent);
     let mut bench = Bench::new(move |action| match action {
-        Action::Publish { events, .. } => {
+        Action::Broker(BrokerRequest::Publish { events, .. }) => {
             let nack = || Err(Failure::new(Class::Unavailable, "nack"));
             let is_first = seen.borrow().is_empty();
             seen.borrow_mut().extend(events.iter().cloned());

@@ -5,7 +5,9 @@ use super::*;
 #[test]
 fn nothing_is_published_as_long_as_the_secret_is_unusable() {
     let mut bench = Bench::new(|action| match action {
-        Action::Get { .. } => Err(Failure::new(Class::NotFound, "secrets \"rabbit\" not found")),
+        Action::Kube(KubeRequest::Get { .. }) => {
+            Err(Failure::new(Class::NotFound, "secrets \"rabbit\" not found"))
+        }
         action => late::confirmed_without_flaws(action),
     });
     bench.configured(1, &spec());
@@ -24,7 +26,7 @@ fn nothing_is_published_as_long_as_the_secret_is_unusable() {
 #[test]
 fn a_broker_that_lets_in_and_confirms_nothing_is_left_alone() {
     let mut bench = Bench::new(|action| match action {
-        Action::Publish { events, .. } => {
+        Action::Broker(BrokerRequest::Publish { events, .. }) => {
             let refused = Failure::new(Class::Unknown, "the broker closed the channel: ACCESS_REFUSED");
             Ok(Success::Published(vec![Err(refused); events.len()]))
         }
@@ -42,8 +44,8 @@ fn a_broker_that_lets_in_and_confirms_nothing_is_left_alone() {
 fn a_cycle_without_trouble_makes_up_for_lost_connections() {
     let mut tries = 0;
     let mut bench = Bench::new(move |action| match action {
-        Action::Fetch { .. } => Ok(Success::Document(r#"{"items":[]}"#.into())),
-        Action::Connect { .. } => {
+        Action::Http(_) => Ok(Success::Document(r#"{"items":[]}"#.into())),
+        Action::Broker(BrokerRequest::Connect { .. }) => {
             tries += 1;
             let refused = || Err(Failure::new(Class::Unavailable, "connection refused"));
             if tries % 3 == 0 { refused() } else { confirmed(action) }
@@ -76,7 +78,7 @@ fn a_list_that_was_given_up_goes_on_from_there() {
         let published = Rc::<RefCell<Vec<usize>>>::default();
         let (seen, is_bad) = (Rc::clone(&published), bad.clone());
         let mut bench = Bench::new(move |action| match action {
-            Action::Fetch { url, .. } => {
+            Action::Http(Fetch { url, .. }) => {
                 let (from, until, page) = range(url);
                 let all: Vec<usize> = (from..rows.min(until)).collect();
                 let page: Vec<usize> = all.iter().copied().skip(100 * (page - 1)).take(100).collect();
@@ -87,7 +89,7 @@ fn a_list_that_was_given_up_goes_on_from_there() {
                 let items: Vec<Value> = page.into_iter().map(item).collect();
                 Ok(Success::Document(json!({ "total": all.len(), "items": items }).to_string().into()))
             }
-            Action::Publish { events, .. } => {
+            Action::Broker(BrokerRequest::Publish { events, .. }) => {
                 let ids =
                     events.iter().map(|event| event.data["id"].as_str().unwrap().parse::<usize>().unwrap());
                 seen.borrow_mut().extend(ids);
@@ -120,7 +122,7 @@ fn a_known_problem_is_not_logged_again_when_rows_shift() {
     let broken = |since: &str| json!({ "id": "broken", "labels": { "region": "us-east" }, "status": { "lastTransitionTime": since } });
     let mut polls = 0;
     let mut bench = Bench::new(move |action| match action {
-        Action::Fetch { .. } => {
+        Action::Http(_) => {
             polls += 1;
             let since = ["yesterday", "tomorrow"][polls % 2];
             let mut items = vec![json!({ "id": 7 }), broken(since)];
@@ -208,7 +210,7 @@ fn nothing_is_polled_or_published_once_the_configuration_is_deleted() {
 #[test]
 fn a_sentinel_of_the_wrong_dialect_is_not_publishing() {
     let mut bench = Bench::new(|action| match action {
-        Action::Fetch { .. } => {
+        Action::Http(_) => {
             let condition = json!({ "type": "Reconciled", "status": "True", "last_updated_time": "2025-10-21T11:00:00Z" });
             let item = json!({ "id": "a", "labels": { "region": "us-east" }, "status": { "conditions": [condition] } });
             Ok(Success::Document(json!({ "items": [item], "total": 1 }).to_string().into()))
@@ -229,7 +231,7 @@ fn a_selector_that_matches_nothing_is_reported() {
         [(json!({ "matchLabels": { "region": "us-esat" } }), true), (json!({}), false)]
     {
         let mut bench = Bench::new(|action| match action {
-            Action::Fetch { .. } => Ok(Success::Document(r#"{"items":[],"total":0}"#.into())),
+            Action::Http(_) => Ok(Success::Document(r#"{"items":[],"total":0}"#.into())),
             action => confirmed(action),
         });
         let mut spec = spec();
@@ -252,7 +254,7 @@ fn what_is_left_out_because_it_is_too_large_is_never_said_to_be_published() {
         let huge = Rc::new(RefCell::new(None));
         let (is_huge, rows, large) = (Rc::clone(&huge), 250, [120, 121]);
         let mut bench = Bench::new(move |action| match action {
-            Action::Fetch { url, .. } => {
+            Action::Http(Fetch { url, .. }) => {
                 let (from, until, page) = range(url);
                 let size: usize = url.rsplit_once("&size=").unwrap().1.parse().unwrap();
                 let all: Vec<usize> = (from..rows.min(until)).collect();
@@ -308,7 +310,7 @@ fn an_api_that_was_down_is_read_from_page_1_again() {
         let is_up = Rc::new(RefCell::new(true));
         let (up, rows) = (Rc::clone(&is_up), 450);
         let mut bench = Bench::new(move |action| match action {
-            Action::Fetch { url, .. } => {
+            Action::Http(Fetch { url, .. }) => {
                 let (from, until, page) = range(url);
                 let all: Vec<usize> = (from..rows.min(until)).collect();
                 let items: Vec<usize> = all.iter().copied().skip(100 * (page - 1)).take(100).collect();

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use lockstep_engine::action::{Action, ActionId, Outcome, Success};
+use lockstep_engine::action::{
+    Action, ActionId, BrokerRequest, Fetch, KubeRequest, Outcome, ResolveImage, Success, WatchCommand,
+};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::{Kind, metadata};
 use lockstep_engine::recording::RecordedStep;
@@ -84,23 +86,30 @@ fn name(kind: &Kind, object: &Value) -> String {
 pub(super) fn action(action: &Action) -> String {
     let name = action.name();
     match action {
-        Action::Watch { kind, .. } | Action::Unwatch { kind } | Action::List { kind, .. } => {
+        Action::Watch(WatchCommand::Start { kind, .. } | WatchCommand::Stop { kind })
+        | Action::Kube(KubeRequest::List { kind, .. }) => {
             format!("{name} {kind}")
         }
-        Action::Discover { api_version } => format!("{name} {api_version}"),
-        Action::Get { target, .. }
-        | Action::Apply { target, .. }
-        | Action::Create { target, .. }
-        | Action::Update { target, .. }
-        | Action::Patch { target, .. }
-        | Action::Delete { target, .. } => format!("{name} {target}"),
+        Action::Kube(KubeRequest::Discover { api_version }) => format!("{name} {api_version}"),
+        Action::Kube(
+            KubeRequest::Get { target, .. }
+            | KubeRequest::Apply { target, .. }
+            | KubeRequest::Create { target, .. }
+            | KubeRequest::Update { target, .. }
+            | KubeRequest::Patch { target, .. }
+            | KubeRequest::Delete { target, .. },
+        ) => format!("{name} {target}"),
         // A user can write a password into the URL of the HyperFleet API.
-        Action::Fetch { url, .. } => format!("{name} {}", masked(url)),
-        Action::ResolveImage { image, .. } => format!("{name} {image}"),
-        Action::Connect { broker } => format!("{name} {}", broker.name()),
+        Action::Http(Fetch { url, .. }) => format!("{name} {}", masked(url)),
+        Action::Registry(ResolveImage { image, .. }) => format!("{name} {image}"),
+        Action::Broker(BrokerRequest::Connect { broker }) => format!("{name} {}", broker.name()),
         // The live page does not keep the events of a request.
-        Action::Publish { broker, events } if events.is_empty() => format!("{name} to {}", broker.name()),
-        Action::Publish { broker, events } => format!("{name} {} to {}", events.len(), broker.name()),
+        Action::Broker(BrokerRequest::Publish { broker, events }) if events.is_empty() => {
+            format!("{name} to {}", broker.name())
+        }
+        Action::Broker(BrokerRequest::Publish { broker, events }) => {
+            format!("{name} {} to {}", events.len(), broker.name())
+        }
     }
 }
 

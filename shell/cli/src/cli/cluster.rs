@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kube::{Client, Config};
 use lockstep_cli::controllers;
-use lockstep_engine::action::{Action, Answer as _, Failure, Scope, Success};
+use lockstep_engine::action::{Action, Answer as _, Failure, KubeRequest, Scope, Success};
 use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_runtime::connect;
 use lockstep_runtime::execute::Executor;
@@ -65,7 +65,7 @@ impl Cluster {
 
     /// Reads an object; `None` if it does not exist.
     pub(super) async fn get(&self, target: ObjectRef) -> Result<Option<Arc<Value>>, Failure> {
-        self.execute(&Action::Get { target, metadata_only: false }).await.found()
+        self.execute(&Action::Kube(KubeRequest::Get { target, metadata_only: false })).await.found()
     }
 
     /// Lists the objects of a kind, in one namespace or in all.
@@ -75,7 +75,7 @@ impl Cluster {
         namespace: Option<&str>,
     ) -> Result<Vec<Arc<Value>>, Failure> {
         let scope = Scope { namespace: namespace.map(str::to_owned), ..Scope::default() };
-        match self.execute(&Action::List { kind: Arc::clone(kind), scope }).await? {
+        match self.execute(&Action::Kube(KubeRequest::List { kind: Arc::clone(kind), scope })).await? {
             Success::Objects(objects) => Ok(objects),
             other => unreachable!("a list was answered with {other:?}"),
         }

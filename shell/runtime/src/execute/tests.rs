@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex};
 
 use http::Request;
 use kube::client::Body;
-use lockstep_engine::action::{Action, Class, Failure, Subresource, Success};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Subresource, Success};
 use lockstep_engine::object::{Kind, ObjectRef};
 use serde_json::{Value, json};
 
@@ -43,46 +43,54 @@ async fn every_action_is_one_request() {
     let manager = "fieldManager=lockstep-namespaceclass";
     let table = [
         (
-            Action::Get { target: target.clone(), metadata_only: false },
+            Action::Kube(KubeRequest::Get { target: target.clone(), metadata_only: false }),
             format!("GET {at}/a - application/json"),
             Value::Null,
         ),
         (
-            Action::Get { target: target.clone(), metadata_only: true },
+            Action::Kube(KubeRequest::Get { target: target.clone(), metadata_only: true }),
             format!("GET {at}/a - application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"),
             Value::Null,
         ),
         (
-            Action::Apply { target: target.clone(), manifest: manifest() },
+            Action::Kube(KubeRequest::Apply { target: target.clone(), manifest: manifest() }),
             format!("PATCH {at}/a?{manager}&force=true application/apply-patch+yaml application/json"),
             Value::clone(&manifest()),
         ),
         (
-            Action::Create { target: target.clone(), manifest: manifest() },
+            Action::Kube(KubeRequest::Create { target: target.clone(), manifest: manifest() }),
             format!("POST {at}?{manager} application/json application/json"),
             Value::clone(&manifest()),
         ),
         (
-            Action::Update { target: target.clone(), manifest: manifest() },
+            Action::Kube(KubeRequest::Update { target: target.clone(), manifest: manifest() }),
             format!("PUT {at}/a?{manager} application/json application/json"),
             Value::clone(&manifest()),
         ),
         (
-            Action::Patch { target: target.clone(), subresource: None, patch: Arc::new(json!({"a": 1})) },
+            Action::Kube(KubeRequest::Patch {
+                target: target.clone(),
+                subresource: None,
+                patch: Arc::new(json!({"a": 1})),
+            }),
             format!("PATCH {at}/a?{manager} application/merge-patch+json application/json"),
             json!({"a": 1}),
         ),
         (
-            Action::Patch {
+            Action::Kube(KubeRequest::Patch {
                 target: target.clone(),
                 subresource: Some(Subresource::Status),
                 patch: Arc::new(json!({"status": {}})),
-            },
+            }),
             format!("PATCH {at}/a/status?{manager} application/merge-patch+json application/json"),
             json!({"status": {}}),
         ),
         (
-            Action::Delete { target, uid: "u".to_owned(), resource_version: Some("5".to_owned()) },
+            Action::Kube(KubeRequest::Delete {
+                target,
+                uid: "u".to_owned(),
+                resource_version: Some("5".to_owned()),
+            }),
             format!("DELETE {at}/a application/json application/json"),
             json!({
                 "apiVersion": "v1",
@@ -101,7 +109,11 @@ async fn every_action_is_one_request() {
 
 #[tokio::test]
 async fn a_delete_returns_whether_the_object_is_gone() {
-    let delete = Action::Delete { target: config_map("a"), uid: "u".to_owned(), resource_version: None };
+    let delete = Action::Kube(KubeRequest::Delete {
+        target: config_map("a"),
+        uid: "u".to_owned(),
+        resource_version: None,
+    });
     let (_, body, outcome) = exchange(delete.clone(), 200, json!({"kind": "Status"})).await;
     assert_eq!(body["preconditions"], json!({"uid": "u"}));
     assert_eq!(outcome, Ok(Success::Done));
@@ -112,7 +124,11 @@ async fn a_delete_returns_whether_the_object_is_gone() {
 
 #[tokio::test]
 async fn an_object_without_a_name_is_never_deleted() {
-    let delete = Action::Delete { target: config_map(""), uid: "u".to_owned(), resource_version: None };
+    let delete = Action::Kube(KubeRequest::Delete {
+        target: config_map(""),
+        uid: "u".to_owned(),
+        resource_version: None,
+    });
     let (line, _, outcome) = exchange(delete, 200, json!({})).await;
     assert_eq!(line, "", "nothing was sent");
     assert_eq!(outcome.unwrap_err().class, Class::Invalid);
@@ -130,7 +146,7 @@ async fn discovery_leaves_subresources_out() {
             resource("widgets", "Widget", false),
         ],
     });
-    let discover = Action::Discover { api_version: "apps/v1".to_owned() };
+    let discover = Action::Kube(KubeRequest::Discover { api_version: "apps/v1".to_owned() });
     let (line, _, outcome) = exchange(discover, 200, list).await;
     assert_eq!(line, "GET /apis/apps/v1 - application/json");
     let kinds = vec![
@@ -146,13 +162,14 @@ async fn a_refusal_keeps_the_servers_message_without_secrets() {
     let manifest = Arc::new(json!({"metadata": {"name": "a"}, "data": {"password": "hunter2!"}}));
     let status =
         json!({"kind": "Status", "reason": "Invalid", "code": 422, "message": "illegal base64: hunter2!"});
-    let (_, _, outcome) = exchange(Action::Apply { target: secret, manifest }, 422, status).await;
+    let (_, _, outcome) =
+        exchange(Action::Kube(KubeRequest::Apply { target: secret, manifest }), 422, status).await;
     assert_eq!(outcome, Err(Failure::new(Class::Invalid, "illegal base64: ***")));
 }
 
 #[tokio::test]
 async fn an_answer_that_is_not_json_leaves_the_outcome_open() {
-    let get = Action::Get { target: config_map("a"), metadata_only: false };
+    let get = Action::Kube(KubeRequest::Get { target: config_map("a"), metadata_only: false });
     let client = client(|_| async { http::Response::new(Body::from(b"<html>".to_vec())) });
     let outcome = Executor::new(client, "test").execute(&get).await;
     assert_eq!(outcome.unwrap_err().class, Class::Unknown);
@@ -163,7 +180,7 @@ async fn an_answer_that_is_not_json_leaves_the_outcome_open() {
 async fn an_answer_is_waited_for_half_a_minute() {
     let began = tokio::time::Instant::now();
     let client = client(|_| std::future::pending());
-    let get = Action::Get { target: config_map("a"), metadata_only: false };
+    let get = Action::Kube(KubeRequest::Get { target: config_map("a"), metadata_only: false });
     let failure = Executor::new(client, "test").execute(&get).await.unwrap_err();
     assert_eq!((failure.class, failure.message.as_str()), (Class::Unknown, "no answer within 30 s"));
     assert_eq!(began.elapsed(), std::time::Duration::from_secs(30));
@@ -177,7 +194,7 @@ async fn a_refused_connection_is_unavailable() {
     drop(listener);
     let metrics = Metrics::new(prometheus::Registry::new()).unwrap();
     let client = crate::connect::client(kube::Config::new(url.parse().unwrap()), &metrics).unwrap();
-    let apply = Action::Apply { target: config_map("a"), manifest: manifest() };
+    let apply = Action::Kube(KubeRequest::Apply { target: config_map("a"), manifest: manifest() });
     let failure = Executor::new(client, "test").execute(&apply).await.unwrap_err();
     assert_eq!(failure.class, Class::Unavailable, "{failure}");
     assert!(failure.message.contains("refused"), "{failure}");
@@ -194,7 +211,7 @@ async fn a_connection_cut_off_after_sending_is_unknown() {
     });
     let metrics = Metrics::new(prometheus::Registry::new()).unwrap();
     let client = crate::connect::client(kube::Config::new(url.parse().unwrap()), &metrics).unwrap();
-    let apply = Action::Apply { target: config_map("a"), manifest: manifest() };
+    let apply = Action::Kube(KubeRequest::Apply { target: config_map("a"), manifest: manifest() });
     let failure = Executor::new(client, "test").execute(&apply).await.unwrap_err();
     assert_eq!(failure.class, Class::Unknown, "{failure}");
     server.await.unwrap();

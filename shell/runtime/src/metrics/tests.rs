@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use lockstep_engine::action::Success;
+use lockstep_engine::action::{KubeRequest, Success};
 use lockstep_engine::lease::Election;
 use lockstep_engine::machine::{Machine, WorkQueue};
 use lockstep_engine::object::Kind;
@@ -57,7 +57,7 @@ fn filled() -> Metrics {
         metrics.reconciled("namespaceclass", "binding", &result, [1, 2].map(Duration::from_millis));
     }
     metrics.workload("namespaceclass", &Workload { queues, concurrency: Some(16) }, Monotonic::START);
-    let action = Action::Discover { api_version: "v1".to_owned() };
+    let action = Action::Kube(KubeRequest::Discover { api_version: "v1".to_owned() });
     metrics.action("namespaceclass", &action, &Ok(Success::Done), Duration::from_millis(2));
     metrics.watch_failed("namespaceclass", "Namespace", "forbidden");
     metrics.requested("200", "GET", "10.96.0.1:443");

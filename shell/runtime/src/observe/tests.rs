@@ -1,7 +1,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use lockstep_engine::action::{Class, Success};
+use lockstep_engine::action::{Class, KubeRequest, Success};
 use serde_json::{Map, Value};
 
 use super::*;
@@ -198,8 +198,8 @@ fn the_keys_of_each_line_are_stable_and_documented() {
         check(line, expected);
     }
     let failure = Failure::new(Class::Forbidden, "no");
-    let get = Action::Get { target: map(), metadata_only: false };
-    let discover = Action::Discover { api_version: text("v1") };
+    let get = Action::Kube(KubeRequest::Get { target: map(), metadata_only: false });
+    let discover = Action::Kube(KubeRequest::Discover { api_version: text("v1") });
     let lines = lines(|observer| {
         observer.watch_failed("namespaceclass", &kind, &failure);
         observer.action("namespaceclass", &get, &Err(failure.clone()), Duration::ZERO);

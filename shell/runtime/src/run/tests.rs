@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, ActionId, Class, Failure, Scope, Success};
+use lockstep_engine::action::{Action, ActionId, Class, Failure, Scope, Success, WatchCommand};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::Kind;
 use serde_json::json;
@@ -203,7 +203,7 @@ async fn watched(metadata_only: bool) -> Vec<Event> {
     let (machine, seen) = Scripted::new(move |event, _| match event {
         Event::Started => {
             let scope = Scope { selector: "a=b".to_owned(), metadata_only, ..Scope::default() };
-            vec![(1, Action::Watch { kind: Arc::clone(&kind), scope })]
+            vec![(1, Action::Watch(WatchCommand::Start { kind: Arc::clone(&kind), scope }))]
         }
         _ => Vec::new(),
     });
@@ -252,7 +252,7 @@ async fn a_failing_watch_reports_failures_and_retries_with_backoff() {
     let (machine, seen) = Scripted::new(move |event, _| match event {
         Event::Started => {
             let scope = Scope { selector: String::new(), metadata_only: true, ..Scope::default() };
-            vec![(1, Action::Watch { kind: Arc::clone(&kind), scope })]
+            vec![(1, Action::Watch(WatchCommand::Start { kind: Arc::clone(&kind), scope }))]
         }
         _ => Vec::new(),
     });
@@ -282,15 +282,21 @@ async fn a_failing_watch_reports_failures_and_retries_with_backoff() {
 async fn a_replaced_watch_reports_nothing_more() {
     let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
     let (machine, seen) = Scripted::new(move |event, _| {
-        let watch = |selector: &str| Action::Watch {
-            kind: Arc::clone(&kind),
-            scope: Scope { selector: selector.to_owned(), metadata_only: true, ..Scope::default() },
+        let watch = |selector: &str| {
+            Action::Watch(WatchCommand::Start {
+                kind: Arc::clone(&kind),
+                scope: Scope { selector: selector.to_owned(), metadata_only: true, ..Scope::default() },
+            })
         };
         match event {
             Event::Started => vec![(1, watch("old"))],
             // By now the first watch has reported its list, and waits for room in the queue or for its list.
             Event::TimerFired => {
-                vec![(2, watch("new")), (3, Action::Unwatch { kind: Arc::clone(&kind) }), (4, watch("new"))]
+                vec![
+                    (2, watch("new")),
+                    (3, Action::Watch(WatchCommand::Stop { kind: Arc::clone(&kind) })),
+                    (4, watch("new")),
+                ]
             }
             _ => Vec::new(),
         }
@@ -326,8 +332,8 @@ async fn what_one_step_asks_about_a_watch_is_done_in_its_order() {
         let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
         let (machine, seen) = Scripted::new(move |event, _| {
             let scope = Scope { selector: String::new(), metadata_only: true, ..Scope::default() };
-            let watch = (1, Action::Watch { kind: Arc::clone(&kind), scope });
-            let unwatch = (2, Action::Unwatch { kind: Arc::clone(&kind) });
+            let watch = (1, Action::Watch(WatchCommand::Start { kind: Arc::clone(&kind), scope }));
+            let unwatch = (2, Action::Watch(WatchCommand::Stop { kind: Arc::clone(&kind) }));
             match event {
                 Event::Started if watched_at_last => vec![unwatch, watch],
                 Event::Started => vec![watch, unwatch],

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube::client::Body;
-use lockstep_engine::action::{Action, Class, Scope};
+use lockstep_engine::action::{Action, Class, Scope, WatchCommand};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::Kind;
 use serde_json::json;
@@ -18,7 +18,13 @@ async fn seen(client: kube::Client) -> Vec<(u64, Event)> {
     let (machine, seen) = Scripted::new(|event, _| match event {
         Event::Started => {
             let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
-            vec![(1, Action::Watch { kind, scope: Scope { metadata_only: true, ..Scope::default() } })]
+            vec![(
+                1,
+                Action::Watch(WatchCommand::Start {
+                    kind,
+                    scope: Scope { metadata_only: true, ..Scope::default() },
+                }),
+            )]
         }
         _ => Vec::new(),
     });

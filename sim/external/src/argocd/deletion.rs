@@ -8,7 +8,7 @@
 //! | the cluster refuses access | the deletion is blocked: `DeletionError` |
 //! | otherwise | its workloads are removed, then the Application |
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{ObjectRef, is_deleting, label, metadata};
 use serde_json::Value;
@@ -62,7 +62,7 @@ pub(super) fn tend(
         let found_target = reference(&config_map_kind(), found);
         if !is_deleting(found) && look.after(&found_target, "delete") {
             let uid = metadata(found, "uid").to_owned();
-            look.ask(Action::Delete { target: found_target, uid, resource_version: None });
+            look.ask(Action::Kube(KubeRequest::Delete { target: found_target, uid, resource_version: None }));
         }
     }
     if !is_left && look.after(target, "let go") {

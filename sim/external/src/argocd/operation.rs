@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::object::ObjectRef;
 use lockstep_engine::time::{Monotonic, Wall};
 use serde_json::{Value, json};
@@ -315,7 +315,8 @@ fn put(look: &mut ReadView<'_>, found: &Found<'_>) {
     }
     let manifest = release::manifest(cluster, target, wanted.clone());
     match found.live() {
-        None => look.ask(Action::Create { target: target.clone(), manifest: Arc::new(manifest) }),
+        None => look
+            .ask(Action::Kube(KubeRequest::Create { target: target.clone(), manifest: Arc::new(manifest) })),
         Some(live) => {
             let mut changed = live.clone();
             changed["data"] = manifest["data"].clone();

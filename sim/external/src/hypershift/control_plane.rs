@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{ObjectRef, annotation, is_deleting, metadata};
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn identify(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value) {
     }
     if ids != json!({}) {
         let patch = Arc::new(json!({ "metadata": { "uid": uid }, "spec": ids }));
-        look.ask(Action::Patch { target: target.clone(), subresource: None, patch });
+        look.ask(Action::Kube(KubeRequest::Patch { target: target.clone(), subresource: None, patch }));
     }
 }
 
@@ -70,7 +70,7 @@ fn mark_references(look: &mut ReadView<'_>, cluster: &Value) {
         if look.after(&target, "mark") {
             let metadata = json!({ "uid": metadata(secret, "uid"), "annotations": { &mark: "managed" } });
             let patch = Arc::new(json!({ "metadata": metadata }));
-            look.ask(Action::Patch { target, subresource: None, patch });
+            look.ask(Action::Kube(KubeRequest::Patch { target, subresource: None, patch }));
         }
     }
 }
@@ -106,7 +106,7 @@ fn build(look: &mut ReadView<'_>, cluster: &Value) {
 fn create(look: &mut ReadView<'_>, target: ObjectRef, mut manifest: Value) {
     manifest["apiVersion"] = target.kind.api_version().into();
     manifest["kind"] = target.kind.kind.clone().into();
-    look.ask(Action::Create { target, manifest: Arc::new(manifest) });
+    look.ask(Action::Kube(KubeRequest::Create { target, manifest: Arc::new(manifest) }));
 }
 
 fn service_manifest(cluster: &Value, service: &ObjectRef) -> Value {
@@ -163,6 +163,6 @@ fn keep_kubeconfig(look: &mut ReadView<'_>, cluster: &Value, endpoint: &Endpoint
         manifest["data"] = data;
         manifest["metadata"]["ownerReferences"] = owners;
         manifest["metadata"]["labels"] = labels.clone();
-        look.ask(Action::Update { target, manifest: Arc::new(manifest) });
+        look.ask(Action::Kube(KubeRequest::Update { target, manifest: Arc::new(manifest) }));
     }
 }

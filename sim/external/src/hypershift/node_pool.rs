@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::conditions::Status::{False, True};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{ObjectRef, annotation, is_deleting, metadata};
@@ -63,7 +63,11 @@ fn own(target: &ObjectRef, pool: &Value, cluster: &Value) -> Option<Action> {
         "resourceVersion": metadata(pool, "resourceVersion"),
         "ownerReferences": owners,
     } });
-    Some(Action::Patch { target: target.clone(), subresource: None, patch: Arc::new(patch) })
+    Some(Action::Kube(KubeRequest::Patch {
+        target: target.clone(),
+        subresource: None,
+        patch: Arc::new(patch),
+    }))
 }
 
 fn status(look: &mut ReadView<'_>, target: &ObjectRef, pool: &Value, cluster: &Value) -> Value {

@@ -1,6 +1,6 @@
 //! Deletes a HostedCluster: its node pools, Service and namespace are removed first.
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{ObjectRef, annotation, is_deleting, metadata};
 use serde_json::Value;
@@ -46,6 +46,6 @@ pub(super) fn belongs_to(pool: &Value, cluster: &Value) -> bool {
 fn delete(look: &mut ReadView<'_>, target: &ObjectRef, object: &Value) {
     if !is_deleting(object) {
         let uid = metadata(object, "uid").to_owned();
-        look.ask(Action::Delete { target: target.clone(), uid, resource_version: None });
+        look.ask(Action::Kube(KubeRequest::Delete { target: target.clone(), uid, resource_version: None }));
     }
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::SignedDuration;
 use lockstep_apiserver::server::{Shared, TakesShared};
-use lockstep_engine::action::{Action, ActionId, Class, Failure, Outcome, Request, Success};
+use lockstep_engine::action::{
+    Action, ActionId, Class, Failure, KubeRequest, Outcome, Request, Success, WatchCommand,
+};
 use lockstep_engine::machine::{Event, Machine};
 use lockstep_engine::wire;
 
-use super::external_systems::is_outside;
 use super::faults::{FaultModel, FaultVerdict, Transit};
 use super::journal::{Author, Carried, What};
 use super::process::{Process, Program};
@@ -220,7 +221,7 @@ impl<W: FaultModel> Cluster<W> {
         for request in step.requests.iter().cloned() {
             let delay = match &request.action {
                 // The process itself handles these and sends the requests to the server.
-                Action::Watch { .. } | Action::Unwatch { .. } => Duration::ZERO,
+                Action::Watch(_) => Duration::ZERO,
                 action => self.delay(process, Transit::Request(action)),
             };
             self.send(delay, Arrival::Request { process, incarnation, request });
@@ -232,18 +233,18 @@ impl<W: FaultModel> Cluster<W> {
 
     fn carry_out(&mut self, process: usize, incarnation: u32, request: Request) {
         let Request { id, action } = request;
-        let is_running = self.is_running(process, incarnation);
         match action {
             // No fault applies to these: the process itself answers them at once and changes nothing. [`Cluster::list`] injects
             // the faults of watches. A crash between two requests is covered by the crash faults of the requests around it.
-            Action::Watch { .. } | Action::Unwatch { .. } if !is_running => {}
-            Action::Watch { kind, scope } => {
-                self.watch(process, &kind, scope);
-                self.deliver(process, Event::Finished { id, outcome: Ok(Success::Done) });
-            }
-            Action::Unwatch { kind } => {
-                if let Some(mut stream) = self.processes[process].streams.remove(&kind) {
-                    stream.close(&mut self.server);
+            Action::Watch(_) if !self.is_running(process, incarnation) => {}
+            Action::Watch(command) => {
+                match command {
+                    WatchCommand::Start { kind, scope } => self.watch(process, &kind, scope),
+                    WatchCommand::Stop { kind } => {
+                        if let Some(mut stream) = self.processes[process].streams.remove(&kind) {
+                            stream.close(&mut self.server);
+                        }
+                    }
                 }
                 self.deliver(process, Event::Finished { id, outcome: Ok(Success::Done) });
             }
@@ -291,37 +292,43 @@ impl<W: FaultModel> Cluster<W> {
 
     fn serve(&mut self, process: usize, action: &Action) -> Outcome {
         let now = self.timestamp();
-        if let Some(outside) = self.outside.as_mut().filter(|_| is_outside(action)) {
-            return outside.carry_out(process, action, now);
-        }
+        let request = match (action, &mut self.outside) {
+            (Action::Kube(request), _) => request,
+            (Action::Http(_) | Action::Registry(_) | Action::Broker(_), Some(outside)) => {
+                return outside.carry_out(process, action, now);
+            }
+            _ => {
+                return Err(Failure::new(Class::Invalid, format!("nothing here executes {}", action.name())));
+            }
+        };
         let it = &self.processes[process];
         let manager = wire::field_manager(it.machine.name());
-        let (author, request) = match &it.program {
-            Some(program) => (Author::Process(process), program.encode(action, &manager)?),
-            None => (Author::Client(it.machine.name()), wire::encode(action, &manager)?),
+        let (author, encoded) = match &it.program {
+            Some(program) => (Author::Process(process), program.encode(request, &manager)?),
+            None => (Author::Client(it.machine.name()), wire::encode(request, &manager)?),
         };
-        let mut request = request.map(Bytes::from);
-        if takes_object(action) {
-            request.extensions_mut().insert(TakesShared);
+        let mut encoded = encoded.map(Bytes::from);
+        if takes_object(request) {
+            encoded.extensions_mut().insert(TakesShared);
         }
-        let response = self.request_as(author, &request);
+        let response = self.request_as(author, &encoded);
         if let Some(Shared(object)) = response.extensions().get() {
             return Ok(Success::Object(Arc::clone(object)));
         }
         let retry_after = response.headers().get(http::header::RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| value.to_str().ok());
-        wire::decode(action, response.status(), retry_after, response.body())
+        wire::decode(request, response.status(), retry_after, response.body())
     }
 }
 
-/// Returns whether the outcome of an action is the object in its answer, as it is.
-fn takes_object(action: &Action) -> bool {
-    matches!(
-        action,
-        Action::Get { metadata_only: false, .. }
-            | Action::Apply { .. }
-            | Action::Create { .. }
-            | Action::Update { .. }
-            | Action::Patch { .. }
-    )
+/// Returns whether the outcome of a request is the object in its answer, as it is.
+fn takes_object(request: &KubeRequest) -> bool {
+    match request {
+        KubeRequest::Get { metadata_only, .. } => !metadata_only,
+        KubeRequest::Apply { .. }
+        | KubeRequest::Create { .. }
+        | KubeRequest::Update { .. }
+        | KubeRequest::Patch { .. } => true,
+        KubeRequest::Discover { .. } | KubeRequest::List { .. } | KubeRequest::Delete { .. } => false,
+    }
 }

@@ -9,7 +9,7 @@ use lockstep_engine::action::{Action, Class, Failure, Outcome};
 pub trait ExternalSystems: Any + Send {
     /// Returns whether an action is for one of these systems.
     fn serves(&self, action: &Action) -> bool {
-        is_outside(action)
+        matches!(action, Action::Http(_) | Action::Registry(_) | Action::Broker(_))
     }
 
     /// Executes an action that is not a request to Kubernetes.
@@ -56,12 +56,4 @@ impl ExternalSystems for Combined {
             system.died(process);
         }
     }
-}
-
-/// Returns whether an action is for a system outside Kubernetes.
-pub(super) fn is_outside(action: &Action) -> bool {
-    matches!(
-        action,
-        Action::Fetch { .. } | Action::ResolveImage { .. } | Action::Connect { .. } | Action::Publish { .. }
-    )
 }

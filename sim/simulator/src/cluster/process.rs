@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Failure};
+use lockstep_engine::action::{Failure, KubeRequest};
 use lockstep_engine::machine::Machine;
 use lockstep_engine::object::Kind;
 use lockstep_engine::wire;
@@ -17,9 +17,9 @@ pub trait Program {
     /// Returns the machine of a process that starts or restarts.
     fn machine(&self) -> Box<dyn Machine>;
 
-    /// Encodes an action as a request.
-    fn encode(&self, action: &Action, field_manager: &str) -> Result<http::Request<Vec<u8>>, Failure> {
-        wire::encode(action, field_manager)
+    /// Returns the HTTP request of a request to the Kubernetes API.
+    fn encode(&self, request: &KubeRequest, field_manager: &str) -> Result<http::Request<Vec<u8>>, Failure> {
+        wire::encode(request, field_manager)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockstep_apiserver::server::ApiServer;
-use lockstep_engine::action::{Action, Scope, Success};
+use lockstep_engine::action::{Action, KubeRequest, Scope, Success, WatchCommand};
 use lockstep_engine::object::{Kind, ObjectRef, text};
 
 use super::incomplete::Incomplete;
@@ -66,28 +66,35 @@ impl<'a> Reads<'a> {
     /// Requires what the answer to a request depends on.
     pub(super) fn request(&mut self, server: &ApiServer, action: &Action) {
         match action {
-            Action::Watch { kind, scope: Scope { namespace, name: Some(name), .. } } => {
+            Action::Kube(request) => self.kube(server, request),
+            Action::Watch(WatchCommand::Start { kind, scope: Scope { namespace, name: Some(name), .. } }) => {
                 let target =
                     ObjectRef { kind: Arc::clone(kind), namespace: namespace.clone(), name: name.clone() };
                 self.target(server, &target);
             }
-            Action::Watch { kind, scope } | Action::List { kind, scope } => {
-                if self.kind(server, kind) {
-                    self.list(kind, scope);
-                }
-            }
-            Action::Get { target, .. } => self.target(server, target),
-            Action::Discover { api_version } => self.discover(server, api_version),
-            Action::ResolveImage { .. } => self.read(action.clone()),
-            Action::Apply { target, .. }
-            | Action::Create { target, .. }
-            | Action::Update { target, .. }
-            | Action::Patch { target, .. }
-            | Action::Delete { target, .. } => self.written(server, target),
-            Action::Unwatch { .. }
-            | Action::Fetch { .. }
-            | Action::Connect { .. }
-            | Action::Publish { .. } => {}
+            Action::Watch(WatchCommand::Start { kind, scope }) => self.listed(server, kind, scope),
+            Action::Registry(_) => self.read(action.clone()),
+            Action::Watch(WatchCommand::Stop { .. }) | Action::Http(_) | Action::Broker(_) => {}
+        }
+    }
+
+    /// Requires what the answer to a request to Kubernetes depends on.
+    pub(super) fn kube(&mut self, server: &ApiServer, request: &KubeRequest) {
+        match request {
+            KubeRequest::List { kind, scope } => self.listed(server, kind, scope),
+            KubeRequest::Get { target, .. } => self.target(server, target),
+            KubeRequest::Discover { api_version } => self.discover(server, api_version),
+            KubeRequest::Apply { target, .. }
+            | KubeRequest::Create { target, .. }
+            | KubeRequest::Update { target, .. }
+            | KubeRequest::Patch { target, .. }
+            | KubeRequest::Delete { target, .. } => self.written(server, target),
+        }
+    }
+
+    fn listed(&mut self, server: &ApiServer, kind: &Arc<Kind>, scope: &Scope) {
+        if self.kind(server, kind) {
+            self.list(kind, scope);
         }
     }
 
@@ -99,7 +106,7 @@ impl<'a> Reads<'a> {
 
     fn object(&mut self, target: &ObjectRef) {
         if !self.snapshot.knows(target) {
-            self.read(Action::Get { target: target.clone(), metadata_only: false });
+            self.read(Action::Kube(KubeRequest::Get { target: target.clone(), metadata_only: false }));
         }
     }
 
@@ -107,7 +114,7 @@ impl<'a> Reads<'a> {
         let whole = [None, scope.namespace.as_deref()].map(|namespace| snapshot::whole_list(kind, namespace));
         if whole.iter().all(|list| self.snapshot.answer(list).is_none()) {
             let scope = Scope { name: None, metadata_only: false, ..scope.clone() };
-            self.read(Action::List { kind: Arc::clone(kind), scope });
+            self.read(Action::Kube(KubeRequest::List { kind: Arc::clone(kind), scope }));
         }
     }
 
@@ -137,7 +144,7 @@ impl<'a> Reads<'a> {
             return true;
         }
         self.definition(server, kind);
-        let discover = Action::Discover { api_version: kind.api_version() };
+        let discover = Action::Kube(KubeRequest::Discover { api_version: kind.api_version() });
         if let Some(Ok(Success::Kinds(served))) = self.snapshot.answer(&discover)
             && served.contains(kind)
         {
@@ -164,7 +171,7 @@ impl<'a> Reads<'a> {
         if server.is_built_in(group) {
             return;
         }
-        let discover = Action::Discover { api_version: api_version.to_owned() };
+        let discover = Action::Kube(KubeRequest::Discover { api_version: api_version.to_owned() });
         if let Some(Ok(Success::Kinds(kinds))) = self.snapshot.answer(&discover) {
             for kind in kinds {
                 self.definition(server, kind);

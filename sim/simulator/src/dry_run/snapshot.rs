@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use lockstep_apiserver::server::{ApiServer, Options};
-use lockstep_engine::action::{Action, Outcome, Scope, Success};
+use lockstep_engine::action::{Action, KubeRequest, Outcome, Scope, Success};
 use lockstep_engine::object::{Kind, Name, ObjectRef};
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ pub(super) fn key(action: &Action) -> String {
 /// Returns the list that contains all objects of a kind, or those of one namespace.
 pub(super) fn whole_list(kind: &Arc<Kind>, namespace: Option<&str>) -> Action {
     let scope = Scope { namespace: namespace.map(str::to_owned), ..Scope::default() };
-    Action::List { kind: kind.clone(), scope }
+    Action::Kube(KubeRequest::List { kind: kind.clone(), scope })
 }
 
 impl Snapshot {
@@ -72,13 +72,13 @@ impl Snapshot {
 
     /// Returns all answers to queries of image registries, by the written form of the query.
     pub(super) fn images(&self) -> BTreeMap<String, Outcome> {
-        let images = self.answers.iter().filter(|(_, (read, _))| matches!(read, Action::ResolveImage { .. }));
+        let images = self.answers.iter().filter(|(_, (read, _))| matches!(read, Action::Registry(_)));
         images.map(|(key, (_, outcome))| (key.clone(), outcome.clone())).collect()
     }
 
     /// Returns whether the snapshot shows the object, or shows that it does not exist.
     pub(super) fn knows(&self, target: &ObjectRef) -> bool {
-        let get = Action::Get { target: target.clone(), metadata_only: false };
+        let get = Action::Kube(KubeRequest::Get { target: target.clone(), metadata_only: false });
         let lists = [None, target.namespace.as_deref()].map(|namespace| whole_list(&target.kind, namespace));
         self.present.contains(target)
             || self.answer(&get).is_some()
@@ -102,8 +102,10 @@ impl Snapshot {
 /// Returns the objects in the answer to a read.
 fn objects<'a>(read: &'a Action, outcome: &'a Outcome) -> Vec<(&'a Arc<Kind>, &'a Value)> {
     match (read, outcome) {
-        (Action::Get { target, .. }, Ok(Success::Object(object))) => vec![(&target.kind, object)],
-        (Action::List { kind, .. }, Ok(Success::Objects(objects))) => {
+        (Action::Kube(KubeRequest::Get { target, .. }), Ok(Success::Object(object))) => {
+            vec![(&target.kind, object)]
+        }
+        (Action::Kube(KubeRequest::List { kind, .. }), Ok(Success::Objects(objects))) => {
             objects.iter().map(|object| (kind, &**object)).collect()
         }
         _ => Vec::new(),

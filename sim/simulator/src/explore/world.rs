@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use lockstep_apiserver::server::{Actors, ApiServer};
-use lockstep_engine::action::{Action, ActionId, Class, Failure, Outcome, Success};
+use lockstep_engine::action::{Action, ActionId, Class, Failure, Outcome, Success, WatchCommand};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::Kind;
 use lockstep_engine::random::Random;
@@ -209,13 +209,16 @@ impl World {
 
     fn serve(&mut self, process: usize, action: &Action) -> Outcome {
         let manager = wire::field_manager(self.processes[process].machine.name());
-        let request = wire::encode(action, &manager)?;
-        let request = match self.setup.bug.and_then(|bug| bug.garble) {
-            Some(garble) => garble(action, request),
-            None => request,
+        let Action::Kube(request) = action else {
+            return Err(Failure::new(Class::Invalid, format!("nothing here executes {}", action.name())));
         };
-        let response = self.request(Author::Process(process), &request.map(Bytes::from));
-        wire::decode(action, response.status(), None, response.body())
+        let encoded = wire::encode(request, &manager)?;
+        let encoded = match self.setup.bug.and_then(|bug| bug.garble) {
+            Some(garble) => garble(request, encoded),
+            None => encoded,
+        };
+        let response = self.request(Author::Process(process), &encoded.map(Bytes::from));
+        wire::decode(request, response.status(), None, response.body())
     }
 
     fn request(&mut self, author: Author, request: &http::Request<Bytes>) -> http::Response<Bytes> {
@@ -341,7 +344,7 @@ impl World {
             let step = self.processes[process].machine.step(event.clone(), now);
             for request in &step.requests {
                 match &request.action {
-                    Action::Watch { kind, scope } => {
+                    Action::Watch(WatchCommand::Start { kind, scope }) => {
                         let stream = Stream::new(Arc::clone(kind), scope.clone(), 0);
                         let watch = Watch { stream, events: VecDeque::new() };
                         if let Some(mut old) = self.processes[process].watches.insert(Arc::clone(kind), watch)
@@ -352,7 +355,7 @@ impl World {
                         let listed = self.list(process, kind, 0);
                         events.extend(listed);
                     }
-                    Action::Unwatch { kind } => {
+                    Action::Watch(WatchCommand::Stop { kind }) => {
                         if let Some(mut old) = self.processes[process].watches.remove(kind) {
                             old.stream.close(&mut self.server.model);
                         }

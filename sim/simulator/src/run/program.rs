@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use lockstep_engine::action::{Action, Failure};
+use lockstep_engine::action::{Failure, KubeRequest};
 use lockstep_engine::machine::Machine;
 use lockstep_engine::wire;
 
@@ -34,11 +34,11 @@ impl Program for Runs {
         }
     }
 
-    fn encode(&self, action: &Action, manager: &str) -> Result<http::Request<Vec<u8>>, Failure> {
-        let request = wire::encode(action, manager)?;
+    fn encode(&self, request: &KubeRequest, manager: &str) -> Result<http::Request<Vec<u8>>, Failure> {
+        let encoded = wire::encode(request, manager)?;
         Ok(match self.bug.and_then(|bug| bug.garble) {
-            Some(garble) => garble(action, request),
-            None => request,
+            Some(garble) => garble(request, encoded),
+            None => encoded,
         })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Success};
+use lockstep_engine::action::{Action, Success, WatchCommand};
 use lockstep_engine::machine::{Event, Step};
 use lockstep_engine::object::{self, ObjectRef, metadata};
 use serde_json::Value;
@@ -219,7 +219,7 @@ impl<'a> Draft<'a> {
             let words = words::action(&request.action);
             let object = words::body(&request.action).map(|body| self.place(&body));
             self.push(at, Lane::Process(process), Kind::Request, format!("asks for {words}")).object = object;
-            let is_watch = matches!(request.action, Action::Watch { .. });
+            let is_watch = matches!(request.action, Action::Watch(WatchCommand::Start { .. }));
             let asked = Asked { words, item: self.last(), is_watch };
             self.asked.insert((process, request.id.0), asked);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lockstep_engine::action::{Action, ActionId, Class, Failure, Request};
+use lockstep_engine::action::{Action, ActionId, Class, Failure, KubeRequest, Request};
 use lockstep_engine::machine::{Event, Note, ReconcileResult, Step};
 use lockstep_engine::object::{self, ObjectRef};
 use lockstep_engine::time::{Monotonic, Now, Wall};
@@ -73,7 +73,11 @@ fn plan() -> Plan {
 fn run() -> Run {
     let [new, labelled, patched] =
         [namespace("shop", 7, "False"), namespace("shop", 8, "False"), namespace("shop", 9, "True")];
-    let patch = Action::Patch { target: shop(), subresource: None, patch: Arc::new(json!({"metadata": {}})) };
+    let patch = Action::Kube(KubeRequest::Patch {
+        target: shop(),
+        subresource: None,
+        patch: Arc::new(json!({"metadata": {}})),
+    });
     let asks = Step { requests: vec![Request { id: ActionId(1), action: patch.clone() }], notes: Vec::new() };
     let failed = Note::Reconciled {
         reconciler: "namespace".to_owned(),

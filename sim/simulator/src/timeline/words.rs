@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Outcome, Success};
+use lockstep_engine::action::{
+    Action, BrokerRequest, Fetch, KubeRequest, Outcome, ResolveImage, Success, WatchCommand,
+};
 use lockstep_engine::machine::{Event, Note, ReconcileResult};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
 use serde_json::{Value, json};
@@ -63,11 +65,13 @@ pub(super) fn answer(request: &str, outcome: &Outcome) -> String {
 /// Describes a request.
 pub(super) fn action(action: &Action) -> String {
     match action {
-        Action::Watch { kind, .. } | Action::Unwatch { kind } => format!("{} {kind}", action.name()),
-        Action::Discover { api_version } => format!("discover {api_version}"),
-        Action::Fetch { url, .. } => format!("fetch {url}"),
-        Action::ResolveImage { image, .. } => format!("find image {image}"),
-        Action::Publish { events, .. } => format!("publish {}", events.len()),
+        Action::Watch(WatchCommand::Start { kind, .. } | WatchCommand::Stop { kind }) => {
+            format!("{} {kind}", action.name())
+        }
+        Action::Kube(KubeRequest::Discover { api_version }) => format!("discover {api_version}"),
+        Action::Http(Fetch { url, .. }) => format!("fetch {url}"),
+        Action::Registry(ResolveImage { image, .. }) => format!("find image {image}"),
+        Action::Broker(BrokerRequest::Publish { events, .. }) => format!("publish {}", events.len()),
         _ => match action.target() {
             Some(target) => format!("{} {target}", action.name()),
             None => action.name().to_owned(),
@@ -78,22 +82,23 @@ pub(super) fn action(action: &Action) -> String {
 /// Returns the body of a request.
 pub(super) fn body(action: &Action) -> Option<Arc<Value>> {
     match action {
-        Action::Apply { manifest, .. }
-        | Action::Create { manifest, .. }
-        | Action::Update { manifest, .. } => Some(Arc::clone(manifest)),
-        Action::Patch { patch, .. } => Some(Arc::clone(patch)),
-        Action::Delete { uid, resource_version, .. } => {
+        Action::Kube(
+            KubeRequest::Apply { manifest, .. }
+            | KubeRequest::Create { manifest, .. }
+            | KubeRequest::Update { manifest, .. },
+        ) => Some(Arc::clone(manifest)),
+        Action::Kube(KubeRequest::Patch { patch, .. }) => Some(Arc::clone(patch)),
+        Action::Kube(KubeRequest::Delete { uid, resource_version, .. }) => {
             Some(Arc::new(json!({"preconditions": {"uid": uid, "resourceVersion": resource_version}})))
         }
-        Action::Publish { events, .. } => serde_json::to_value(events).ok().map(Arc::new),
-        Action::Watch { .. }
-        | Action::Unwatch { .. }
-        | Action::Discover { .. }
-        | Action::Get { .. }
-        | Action::List { .. }
-        | Action::Fetch { .. }
-        | Action::ResolveImage { .. }
-        | Action::Connect { .. } => None,
+        Action::Broker(BrokerRequest::Publish { events, .. }) => {
+            serde_json::to_value(events).ok().map(Arc::new)
+        }
+        Action::Watch(_)
+        | Action::Kube(KubeRequest::Discover { .. } | KubeRequest::Get { .. } | KubeRequest::List { .. })
+        | Action::Http(_)
+        | Action::Registry(_)
+        | Action::Broker(BrokerRequest::Connect { .. }) => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Class, Outcome, Request, Success};
+use lockstep_engine::action::{Action, Class, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::machine::Event;
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::Value;
@@ -57,9 +57,11 @@ pub(super) const BUGS: &[Bug] = &[
 /// Returns the answer that the server would have given after success.
 fn as_if_done(action: &Action) -> Success {
     match action {
-        Action::Apply { manifest, .. }
-        | Action::Create { manifest, .. }
-        | Action::Update { manifest, .. } => Success::Object(Arc::clone(manifest)),
+        Action::Kube(
+            KubeRequest::Apply { manifest, .. }
+            | KubeRequest::Create { manifest, .. }
+            | KubeRequest::Update { manifest, .. },
+        ) => Success::Object(Arc::clone(manifest)),
         _ => Success::Done,
     }
 }
@@ -110,7 +112,7 @@ struct UnavailableIsNotFound(Asked);
 impl Flaw for UnavailableIsNotFound {
     fn event(&mut self, mut event: Event) -> Option<Event> {
         let action = self.0.answered(&event);
-        if let (Event::Finished { outcome: Err(failure), .. }, Some(Action::Get { .. })) =
+        if let (Event::Finished { outcome: Err(failure), .. }, Some(Action::Kube(KubeRequest::Get { .. }))) =
             (&mut event, action)
         {
             failure.class = Class::NotFound;
@@ -133,7 +135,7 @@ struct AppliesAreAssumed {
 impl Flaw for AppliesAreAssumed {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         match &request.action {
-            action @ Action::Apply { target, .. } if target.kind.group.is_empty() => {
+            action @ Action::Kube(KubeRequest::Apply { target, .. }) if target.kind.group.is_empty() => {
                 let outcome = Ok(as_if_done(action));
                 self.sent.push(request.clone());
                 Some(outcome)
@@ -162,7 +164,7 @@ impl Flaw for ReadsFromCache {
     }
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        let Action::Get { target, .. } = &request.action else { return None };
+        let Action::Kube(KubeRequest::Get { target, .. }) = &request.action else { return None };
         let namespace = target.namespace.clone().unwrap_or_default();
         let cached = self.cache.get(&(target.kind.kind.clone(), namespace, target.name.clone()))?;
         Some(Ok(Success::Object(Arc::clone(cached))))

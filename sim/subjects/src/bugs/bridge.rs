@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockstep_bridge::names;
-use lockstep_engine::action::{Action, ActionId, Class, Failure, Outcome, Request, Success};
+use lockstep_engine::action::{Action, ActionId, Class, Failure, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::object::{ObjectRef, metadata};
 use lockstep_sim::bugs::{Bug, Flaw, plant};
@@ -146,10 +146,11 @@ impl Flaw for TakesOver {
         if is_copy && is(&request.action, "get", "Secret") {
             return Some(Err(Failure::new(Class::NotFound, "not found")));
         }
-        if let Action::Create { target, manifest } = &request.action
+        if let Action::Kube(KubeRequest::Create { target, manifest }) = &request.action
             && target.kind.kind != "Event"
         {
-            request.action = Action::Apply { target: target.clone(), manifest: Arc::clone(manifest) };
+            request.action =
+                Action::Kube(KubeRequest::Apply { target: target.clone(), manifest: Arc::clone(manifest) });
         }
         None
     }
@@ -189,7 +190,11 @@ impl Flaw for TakesDown {
         }
         for (target, uid) in &self.clusters {
             self.next += 1;
-            let action = Action::Delete { target: target.clone(), uid: uid.clone(), resource_version: None };
+            let action = Action::Kube(KubeRequest::Delete {
+                target: target.clone(),
+                uid: uid.clone(),
+                resource_version: None,
+            });
             step.requests.push(Request { id: ActionId(1_000_000_000 + self.next), action });
         }
     }
@@ -303,7 +308,7 @@ struct MarksService;
 
 impl Flaw for MarksService {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        if let Action::Patch { target, patch, .. } = &mut request.action
+        if let Action::Kube(KubeRequest::Patch { target, patch, .. }) = &mut request.action
             && target.kind.kind == "Service"
         {
             let mut marked = Value::clone(patch);
@@ -341,7 +346,7 @@ impl Flaw for TakesDpuClusterOver {
 /// Returns an action that removes the kubeconfig from a DPUCluster.
 fn disconnect(target: ObjectRef) -> Action {
     let patch = Arc::new(json!({ "spec": { "kubeconfig": null } }));
-    Action::Patch { target, subresource: None, patch }
+    Action::Kube(KubeRequest::Patch { target, subresource: None, patch })
 }
 
 #[derive(Default)]
@@ -349,7 +354,7 @@ struct NamesHyperShifts;
 
 impl Flaw for NamesHyperShifts {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        if let Action::Patch { target, patch, .. } = &mut request.action
+        if let Action::Kube(KubeRequest::Patch { target, patch, .. }) = &mut request.action
             && target.kind.kind == "DPUCluster"
             && patch["spec"]["kubeconfig"].is_string()
         {
@@ -470,7 +475,7 @@ struct AsksOnce;
 
 impl Flaw for AsksOnce {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        let Action::Patch { target, patch, .. } = &request.action else { return None };
+        let Action::Kube(KubeRequest::Patch { target, patch, .. }) = &request.action else { return None };
         let is_again = patch["metadata"]["annotations"][names::ASKED_AGAIN].is_string();
         (target.kind.kind == "Service" && is_again).then_some(Ok(Success::Done))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_engine::action::{Action, ActionId, Outcome, Request, Success};
+use lockstep_engine::action::{Action, ActionId, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Machine, Note, Step};
 use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
 use lockstep_sim::bugs::Flaw;
@@ -47,7 +47,8 @@ pub(super) fn is(action: &Action, name: &str, kind: &str) -> bool {
 
 /// Changes what is written to objects of a kind.
 pub(super) fn change(request: &mut Request, kind: &str, change: impl FnOnce(&mut Value)) {
-    if let Action::Apply { target, manifest } | Action::Create { target, manifest } = &mut request.action
+    if let Action::Kube(KubeRequest::Apply { target, manifest } | KubeRequest::Create { target, manifest }) =
+        &mut request.action
         && target.kind.kind == kind
     {
         let mut changed = Value::clone(manifest);
@@ -151,7 +152,8 @@ impl Known {
         for (target, object) in &self.objects {
             if target.kind.kind == kind && is_so(object) && !is_deleting(object) {
                 let uid = metadata(object, "uid").to_owned();
-                let action = Action::Delete { target: target.clone(), uid, resource_version: None };
+                let action =
+                    Action::Kube(KubeRequest::Delete { target: target.clone(), uid, resource_version: None });
                 self.extra.ask(step, action);
             }
         }
@@ -173,7 +175,9 @@ impl Flaw for NoFinalizer {
     }
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        let Action::Patch { target, subresource: None, patch } = &request.action else { return None };
+        let Action::Kube(KubeRequest::Patch { target, subresource: None, patch }) = &request.action else {
+            return None;
+        };
         let finalizers = patch["metadata"].get("finalizers")?;
         let mut object = Value::clone(self.seen.get(target)?);
         object["metadata"]["finalizers"] = finalizers.clone();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockstep_dpuservice::names::{CLUSTER_NAME, FINALIZER, SERVICE_NAME};
-use lockstep_engine::action::{Action, Outcome, Request, Success};
+use lockstep_engine::action::{Action, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::finalizer;
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::object::{annotation, is_deleting, label, metadata};
@@ -131,10 +131,11 @@ impl Flaw for TakesOver {
     }
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        if let Action::Create { target, manifest } = &request.action
+        if let Action::Kube(KubeRequest::Create { target, manifest }) = &request.action
             && target.kind.kind == "Application"
         {
-            request.action = Action::Apply { target: target.clone(), manifest: Arc::clone(manifest) };
+            request.action =
+                Action::Kube(KubeRequest::Apply { target: target.clone(), manifest: Arc::clone(manifest) });
         }
         None
     }

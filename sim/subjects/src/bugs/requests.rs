@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_engine::action::{Action, ActionId, Outcome, Request, Subresource, Success};
+use lockstep_engine::action::{Action, ActionId, KubeRequest, Outcome, Request, Subresource, Success};
 use lockstep_engine::machine::{Event, Note, ReconcileResult, Step};
 use lockstep_engine::object::ObjectRef;
 use lockstep_namespaceclass::names;
@@ -129,17 +129,22 @@ pub(super) const BUGS: &[Bug] = &[
     },
 ];
 
-fn without_delete_options(action: &Action, mut request: http::Request<Vec<u8>>) -> http::Request<Vec<u8>> {
-    if matches!(action, Action::Delete { .. }) {
-        request.body_mut().clear();
+fn without_delete_options(
+    request: &KubeRequest,
+    mut encoded: http::Request<Vec<u8>>,
+) -> http::Request<Vec<u8>> {
+    if matches!(request, KubeRequest::Delete { .. }) {
+        encoded.body_mut().clear();
     }
-    request
+    encoded
 }
 
 /// Returns a status patch and its object.
 pub(super) fn status_patch(action: &mut Action) -> Option<(&ObjectRef, &mut Arc<Value>)> {
     match action {
-        Action::Patch { target, subresource: Some(Subresource::Status), patch } => Some((target, patch)),
+        Action::Kube(KubeRequest::Patch { target, subresource: Some(Subresource::Status), patch }) => {
+            Some((target, patch))
+        }
         _ => None,
     }
 }
@@ -249,7 +254,9 @@ struct NeverPrunes;
 impl Flaw for NeverPrunes {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         match &request.action {
-            Action::Delete { target, .. } if is_resource(target) => Some(Ok(Success::Done)),
+            Action::Kube(KubeRequest::Delete { target, .. }) if is_resource(target) => {
+                Some(Ok(Success::Done))
+            }
             _ => None,
         }
     }
@@ -267,11 +274,11 @@ impl Flaw for StatusAlways {
         let (target, patch) = status_patch(&mut request.action)?;
         let mut bare = Value::clone(patch);
         bare["metadata"] = json!({});
-        let again = Action::Patch {
+        let again = Action::Kube(KubeRequest::Patch {
             target: target.clone(),
             subresource: Some(Subresource::Status),
             patch: Arc::new(bare),
-        };
+        });
         self.last.insert(target.clone(), again);
         None
     }
@@ -291,7 +298,7 @@ impl Flaw for StatusAlways {
 
 /// Changes the manifests of resources.
 fn change_manifest(request: &mut Request, change: impl FnOnce(&mut Value)) {
-    if let Action::Apply { target, manifest } = &mut request.action
+    if let Action::Kube(KubeRequest::Apply { target, manifest }) = &mut request.action
         && is_resource(target)
     {
         let mut changed = Value::clone(manifest);
@@ -364,7 +371,7 @@ struct WrongNamespace;
 impl Flaw for WrongNamespace {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         change_manifest(request, |manifest| manifest["metadata"]["namespace"] = json!("default"));
-        if let Action::Apply { target, .. } = &mut request.action
+        if let Action::Kube(KubeRequest::Apply { target, .. }) = &mut request.action
             && is_resource(target)
         {
             target.namespace = Some("default".to_owned());
@@ -381,8 +388,8 @@ struct SecretsInEvents {
 impl Flaw for SecretsInEvents {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         match &mut request.action {
-            Action::Apply { manifest, .. } => self.last = manifest.to_string(),
-            Action::Create { target, manifest } if target.kind.kind == "Event" => {
+            Action::Kube(KubeRequest::Apply { manifest, .. }) => self.last = manifest.to_string(),
+            Action::Kube(KubeRequest::Create { target, manifest }) if target.kind.kind == "Event" => {
                 let mut event = Value::clone(manifest);
                 event["note"] = json!(self.last);
                 *manifest = Arc::new(event);

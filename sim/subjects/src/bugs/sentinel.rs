@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use lockstep_engine::action::{Action, Class, Failure, Outcome, Request, Success};
+use lockstep_engine::action::{
+    Action, BrokerRequest, Class, Failure, Fetch, KubeRequest, Outcome, Request, Success,
+};
 use lockstep_engine::machine::{Amount, Event, Measure, Note, Step};
 use lockstep_engine::time::{Now, Wall};
 use lockstep_sentinel::metrics::{self, PUBLISHED};
@@ -150,7 +152,7 @@ struct CountsWhatIsSent(u64);
 
 impl Flaw for CountsWhatIsSent {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        if let Action::Publish { events, .. } = &request.action {
+        if let Action::Broker(BrokerRequest::Publish { events, .. }) = &request.action {
             self.0 += events.len() as u64;
         }
         None
@@ -216,7 +218,7 @@ struct PublishesTwice;
 
 impl Flaw for PublishesTwice {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        if let Action::Publish { events, .. } = &mut request.action {
+        if let Action::Broker(BrokerRequest::Publish { events, .. }) = &mut request.action {
             let first = events.first().cloned();
             *events = events.iter().cloned().chain(first).collect::<Vec<_>>().into();
         }
@@ -239,7 +241,7 @@ impl Flaw for NeverConnectsAgain {
     }
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        if matches!(request.action, Action::Connect { .. }) {
+        if matches!(request.action, Action::Broker(BrokerRequest::Connect { .. })) {
             self.connects.push(request.id);
             let gone = || Err(Failure::new(Class::Unavailable, "never again"));
             return self.has_failed.then(gone);
@@ -275,7 +277,7 @@ struct LogsTheUrl(Option<String>);
 
 impl Flaw for LogsTheUrl {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        if let Action::Connect { broker } = &request.action
+        if let Action::Broker(BrokerRequest::Connect { broker }) = &request.action
             && let lockstep_engine::broker::Broker::RabbitMq { url, .. } = &**broker
         {
             self.0 = Some(format!("connecting to {}", url.reveal()));
@@ -303,7 +305,7 @@ impl Flaw for GivesUp {
     }
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        if self.is_offended && matches!(request.action, Action::Fetch { .. }) {
+        if self.is_offended && matches!(request.action, Action::Http(_)) {
             return Some(Err(Failure::new(Class::Forbidden, "never again")));
         }
         None
@@ -313,9 +315,7 @@ impl Flaw for GivesUp {
 /// Replaces the outcome of a failed page.
 fn failed_page(asked: &mut Asked, mut event: Event, becomes: fn() -> Outcome) -> Event {
     let action = asked.answered(&event);
-    if let (Some(Action::Fetch { .. }), Event::Finished { outcome: outcome @ Err(_), .. }) =
-        (action, &mut event)
-    {
+    if let (Some(Action::Http(_)), Event::Finished { outcome: outcome @ Err(_), .. }) = (action, &mut event) {
         *outcome = becomes();
     }
     event
@@ -355,7 +355,7 @@ struct AllIsWell;
 
 impl Flaw for AllIsWell {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        if let Action::Patch { patch, .. } = &mut request.action {
+        if let Action::Kube(KubeRequest::Patch { patch, .. }) = &mut request.action {
             let mut well = (**patch).clone();
             for condition in well["status"]["conditions"].as_array_mut().into_iter().flatten() {
                 condition["status"] = "True".into();
@@ -418,13 +418,13 @@ struct BeginsAnywhere {
 
 impl Flaw for BeginsAnywhere {
     fn event(&mut self, event: Event) -> Option<Event> {
-        let is_page = matches!(self.asked.answered(&event), Some(Action::Fetch { .. }));
+        let is_page = matches!(self.asked.answered(&event), Some(Action::Http(_)));
         self.has_read |= is_page && matches!(event, Event::Finished { outcome: Ok(_), .. });
         Some(event)
     }
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        if let Action::Fetch { url, .. } = &mut request.action
+        if let Action::Http(Fetch { url, .. }) = &mut request.action
             && std::mem::take(&mut self.follows_nothing)
         {
             *url = url.replace("&page=1&", "&page=6&");
@@ -456,7 +456,7 @@ struct StatusLagsBehind(Value);
 
 impl Flaw for StatusLagsBehind {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        let Action::Patch { patch, .. } = &request.action else { return None };
+        let Action::Kube(KubeRequest::Patch { patch, .. }) = &request.action else { return None };
         let generation = patch["status"]["observedGeneration"].clone();
         let is_new = std::mem::replace(&mut self.0, generation.clone()) != generation;
         is_new.then(|| Err(Failure::new(Class::Unavailable, "later")))
@@ -471,7 +471,7 @@ struct CountsFailedPages {
 
 impl Flaw for CountsFailedPages {
     fn event(&mut self, event: Event) -> Option<Event> {
-        let is_page = matches!(self.asked.answered(&event), Some(Action::Fetch { .. }));
+        let is_page = matches!(self.asked.answered(&event), Some(Action::Http(_)));
         self.failed |= is_page && matches!(event, Event::Finished { outcome: Err(_), .. });
         Some(event)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Outcome, Request};
+use lockstep_engine::action::{Action, BrokerRequest, Outcome, Request};
 use lockstep_engine::machine::{Event, Note, Step};
 use lockstep_sentinel::metrics;
 use lockstep_sim::bugs::{Bug, Flaw, plant};
@@ -138,7 +138,7 @@ struct LosesAdditionalFields;
 
 impl Flaw for LosesAdditionalFields {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        if let Action::Publish { events, .. } = &mut request.action {
+        if let Action::Broker(BrokerRequest::Publish { events, .. }) = &mut request.action {
             let mut sent = events.to_vec();
             for event in &mut sent {
                 if let Some(data) = event.data.as_object_mut() {

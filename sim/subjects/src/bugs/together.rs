@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lockstep_bridge::names::BRIDGE_NAME;
 use lockstep_crds::{bridge, dpuservice, namespaceclass};
 use lockstep_dpuservice::names::{ARGO_NAMESPACE, CLUSTER_NAME};
-use lockstep_engine::action::{Action, Class, Failure, Outcome, Request, Success};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting, label, metadata};
 use lockstep_namespaceclass::names::ADOPTION_POLICY_ANNOTATION;
@@ -114,7 +114,9 @@ fn denied() -> Outcome {
 
 /// Returns whether a request removes finalizers of an object of this kind.
 fn removes_finalizer(request: &Request, kind: &str) -> bool {
-    let Action::Patch { target, subresource: None, patch } = &request.action else { return false };
+    let Action::Kube(KubeRequest::Patch { target, subresource: None, patch }) = &request.action else {
+        return false;
+    };
     target.kind.kind == kind && patch["metadata"]["finalizers"].as_array().is_some_and(Vec::is_empty)
 }
 
@@ -256,7 +258,7 @@ impl Flaw for InjectsOnce {
     }
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        let Action::Patch { target, patch, .. } = &request.action else { return None };
+        let Action::Kube(KubeRequest::Patch { target, patch, .. }) = &request.action else { return None };
         if target.kind.kind != "DPUCluster" || !patch["spec"]["kubeconfig"].is_string() {
             return None;
         }
@@ -278,7 +280,7 @@ impl Flaw for CachesByName {
     }
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        let Action::Get { target, .. } = &request.action else { return None };
+        let Action::Kube(KubeRequest::Get { target, .. }) = &request.action else { return None };
         let cached = self.0.get(&(target.namespace.clone(), target.name.clone()))?;
         Some(Ok(Success::Object(Arc::clone(cached))))
     }
@@ -365,7 +367,8 @@ impl<S: Side> Flaw for Answers<S> {
         let own = own.filter(|(target, object)| target.kind.kind == "Secret" && connects(object, ours));
         let own: Vec<ObjectRef> = own.map(|(target, _)| target.clone()).collect();
         for target in own {
-            let action = Action::Patch { target, subresource: None, patch: Arc::clone(&patch) };
+            let action =
+                Action::Kube(KubeRequest::Patch { target, subresource: None, patch: Arc::clone(&patch) });
             self.known.extra.ask(step, action);
         }
     }
@@ -405,7 +408,7 @@ impl Flaw for SharesLease {
     fn step(&mut self, step: &mut Step) {
         if std::mem::take(&mut self.wants) {
             let (target, manifest) = (Self::lease(), Arc::new(json!({ "spec": {} })));
-            self.extra.ask(step, Action::Create { target, manifest });
+            self.extra.ask(step, Action::Kube(KubeRequest::Create { target, manifest }));
         }
     }
 }

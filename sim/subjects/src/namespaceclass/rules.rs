@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lockstep_apiserver::server::ApiServer;
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::object::{ObjectRef, annotation, controller_uid, metadata};
 use lockstep_namespaceclass::names;
 use lockstep_sim::cluster::{Author, Change, What};
@@ -407,10 +407,9 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
 fn no_requests_in_terminating_namespaces(moment: &Moment<'_>) -> Result<(), String> {
     let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
     let Some(state) = moment.history.process(*process) else { return Ok(()) };
-    let writes = step
-        .requests
-        .iter()
-        .filter(|request| matches!(request.action, Action::Apply { .. } | Action::Delete { .. }));
+    let writes = step.requests.iter().filter(|request| {
+        matches!(request.action, Action::Kube(KubeRequest::Apply { .. } | KubeRequest::Delete { .. }))
+    });
     for request in writes {
         let Some(target) = request.action.target() else { continue };
         let Some(namespace) = target.namespace.as_deref() else { continue };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use lockstep_engine::action::{Action, Class, Failure, Outcome, Success};
+use lockstep_engine::action::{Action, BrokerRequest, Class, Failure, Fetch, Outcome, Success};
 use lockstep_engine::broker::{Broker, CloudEvent};
 use lockstep_engine::document::{Condenser, Fields};
 use lockstep_engine::random::Random;
@@ -318,15 +318,15 @@ impl Beyond {
 
 impl ExternalSystems for Beyond {
     fn serves(&self, action: &Action) -> bool {
-        matches!(action, Action::Fetch { .. } | Action::Connect { .. } | Action::Publish { .. })
+        matches!(action, Action::Http(_) | Action::Broker(_))
     }
 
     fn carry_out(&mut self, process: usize, action: &Action, now: Timestamp) -> Outcome {
         self.advance(now);
         match action {
-            Action::Fetch { url, keep, .. } => self.fetch(url, keep, now),
-            Action::Connect { broker } => self.connect(process, broker, now),
-            Action::Publish { events, .. } => self.publish(process, events, now),
+            Action::Http(Fetch { url, keep, .. }) => self.fetch(url, keep, now),
+            Action::Broker(BrokerRequest::Connect { broker }) => self.connect(process, broker, now),
+            Action::Broker(BrokerRequest::Publish { events, .. }) => self.publish(process, events, now),
             other => Err(Failure::new(Class::Invalid, other.name())),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, ActionId, Class, Outcome, Success};
+use lockstep_engine::action::{Action, ActionId, BrokerRequest, Class, Fetch, KubeRequest, Outcome, Success};
 use lockstep_engine::machine::{Event, Step};
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_sentinel::metrics;
@@ -70,10 +70,12 @@ impl Troubles {
         }
         for request in &step.requests {
             let asked = match &request.action {
-                Action::Get { .. } | Action::Connect { .. } => Asked::Broker,
-                Action::Fetch { url, .. } => Asked::Page(url.clone()),
-                Action::Publish { .. } => Asked::Events,
-                Action::Patch { patch, .. } => {
+                Action::Kube(KubeRequest::Get { .. }) | Action::Broker(BrokerRequest::Connect { .. }) => {
+                    Asked::Broker
+                }
+                Action::Http(Fetch { url, .. }) => Asked::Page(url.clone()),
+                Action::Broker(BrokerRequest::Publish { .. }) => Asked::Events,
+                Action::Kube(KubeRequest::Patch { patch, .. }) => {
                     self.check_status(&patch["status"])?;
                     continue;
                 }

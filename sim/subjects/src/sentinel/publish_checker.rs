@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstep_engine::action::{Action, ActionId, Class, Failure, Outcome, Success};
+use lockstep_engine::action::{Action, ActionId, BrokerRequest, Class, Failure, Fetch, Outcome, Success};
 use lockstep_engine::machine::{Event, Step};
 use lockstep_engine::object::resource_version;
 use lockstep_engine::time::Now;
@@ -104,10 +104,7 @@ impl Eye {
             self.ended()?;
         }
         for request in &step.requests {
-            let acts = matches!(
-                request.action,
-                Action::Fetch { .. } | Action::Connect { .. } | Action::Publish { .. }
-            );
+            let acts = matches!(request.action, Action::Http(_) | Action::Broker(_));
             if acts && !self.is_leading {
                 return Err(Testimony {
                     invariant: "a_standby_polls_nothing",
@@ -123,14 +120,14 @@ impl Eye {
                 });
             }
             match &request.action {
-                Action::Fetch { url, .. } => {
+                Action::Http(Fetch { url, .. }) => {
                     if let Some(put_off) = self.put_off.take().filter(|put_off| put_off != url) {
                         return Err(passed_over(&put_off));
                     }
                     self.listing.asked(url)?;
                     self.fetches.insert(request.id, (self.cycle, url.clone()));
                 }
-                Action::Publish { events, .. } => {
+                Action::Broker(BrokerRequest::Publish { events, .. }) => {
                     let mut resources = Vec::new();
                     for event in events.iter() {
                         resources.push(self.asks(&event.id, &event.data)?);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, ActionId, Class, Outcome, Success};
+use lockstep_engine::action::{Action, ActionId, Class, KubeRequest, Outcome, Success};
 use lockstep_engine::machine::{Event, Step};
 use lockstep_engine::object::{generation, resource_version};
 use lockstep_engine::time::{Monotonic, Now};
@@ -49,7 +49,7 @@ impl Record {
             _ => {}
         }
         for request in &step.requests {
-            if let Action::Patch { patch, .. } = &request.action {
+            if let Action::Kube(KubeRequest::Patch { patch, .. }) = &request.action {
                 let generation = patch["status"]["observedGeneration"].as_i64().unwrap_or_default();
                 self.writing = Some((request.id, generation));
                 self.sent = Some(now.monotonic);

@@ -1,6 +1,8 @@
 use lockstep_crds::dpuservice::{ServiceDaemonSet, Source};
 use lockstep_engine::cache::Cached;
 
+use lockstep_engine::action::KubeRequest;
+
 use super::*;
 use crate::desired::removal::termination;
 use crate::model::cluster::Cluster;
@@ -118,7 +120,7 @@ fn spec() -> DPUServiceSpec {
 fn it_is_created_bare_and_then_applied_whole() {
     let (service, cluster) = (Name::new("default", "hbn"), Name::new("dpf", "dpu-01"));
     let name = Name::new(ARGO_NAMESPACE, "hbn-01");
-    let Some(Action::Create { manifest: created, .. }) =
+    let Some(Action::Kube(KubeRequest::Create { manifest: created, .. })) =
         write(&service, &spec(), &cluster, "https://a", Place::New(name.clone()))
     else {
         panic!("it is created")
@@ -127,7 +129,7 @@ fn it_is_created_bare_and_then_applied_whole() {
     assert_eq!(created["spec"]["source"]["helm"]["valuesObject"], Value::Null);
 
     let app = App::read(&created).unwrap();
-    let Some(Action::Apply { manifest: applied, .. }) =
+    let Some(Action::Kube(KubeRequest::Apply { manifest: applied, .. })) =
         write(&service, &spec(), &cluster, "https://a", Place::Existing(&name, &app))
     else {
         panic!("it is applied")
@@ -289,7 +291,9 @@ fn only_the_sync_of_what_is_wanted_no_more_holds_a_change_up() {
     object["status"]["operationState"]["syncResult"]["source"]["helm"]["valuesObject"]["a"] = json!(2);
     let app = App::read(&object).expect("it is ours");
     assert!(app.outdated().is_some(), "other values");
-    let Action::Patch { patch, subresource: None, .. } = termination(&Name::of(&object), &app) else {
+    let Action::Kube(KubeRequest::Patch { patch, subresource: None, .. }) =
+        termination(&Name::of(&object), &app)
+    else {
         panic!("a patch")
     };
     // The next sync may have begun in the meantime.

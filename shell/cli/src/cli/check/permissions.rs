@@ -8,7 +8,7 @@ use kube::api::PostParams;
 use kube::{Api, Client, Config};
 use lockstep_cli::permissions::{self, CLASS_RESOURCE_VERBS, Grant, SENTINEL};
 use lockstep_crds::CrdSet;
-use lockstep_engine::action::{Action, Failure, Success};
+use lockstep_engine::action::{Action, Failure, KubeRequest, Success};
 use lockstep_engine::object::text;
 use lockstep_namespaceclass::names;
 use lockstep_runtime::connect;
@@ -174,7 +174,7 @@ async fn classes(cluster: &Cluster, account: &Account) -> Option<Finding> {
     }
     let mut needed = BTreeSet::new();
     for (api_version, kinds) in kinds {
-        let discover = Action::Discover { api_version: api_version.to_owned() };
+        let discover = Action::Kube(KubeRequest::Discover { api_version: api_version.to_owned() });
         let Ok(Success::Kinds(served)) = cluster.execute(&discover).await else { continue };
         for kind in served.iter().filter(|kind| kinds.contains(kind.kind.as_str())) {
             needed.extend(CLASS_RESOURCE_VERBS.split(' ').map(|verb| Permission {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::ByteString;
 use lockstep_bridge::names;
 use lockstep_bridge::parse::docker_config::DockerConfig;
-use lockstep_engine::action::{Action, Class, Failure};
+use lockstep_engine::action::{Action, Class, Failure, ResolveImage};
 use lockstep_engine::broker::SecretString;
 use lockstep_engine::image::ImageReference;
 use lockstep_engine::object::{Name, metadata, text};
@@ -45,7 +45,7 @@ async fn query(cluster: &Cluster, image: &str, secret: &Name) -> Finding {
         Ok(credentials) => credentials,
         Err((message, remedy)) => return Finding::warn(CHECK, image, message, remedy),
     };
-    let action = Action::ResolveImage { image: image.to_owned(), credentials };
+    let action = Action::Registry(ResolveImage { image: image.to_owned(), credentials });
     match cluster.execute(&action).await {
         Ok(_) => Finding::ok(CHECK, image, format!("the registry has it, with pull secret {secret}")),
         Err(failure) => judge(image, secret, &failure),

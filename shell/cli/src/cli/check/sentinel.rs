@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
-use lockstep_engine::action::{Action, Class, Failure};
+use lockstep_engine::action::{Action, Class, Failure, Fetch};
 use lockstep_engine::broker::Broker;
 use lockstep_engine::object::{Kind, Name, ObjectRef, metadata};
 use lockstep_sentinel::config::{self, Config, Target};
@@ -118,7 +118,7 @@ async fn fleet(cluster: &Cluster, subject: &str, config: &Config) -> Finding {
         &Place { size: 1, ..Place::default() },
     );
     let (headers, timeout) = (config.headers.clone(), config.timeout);
-    let action = Action::Fetch { url, headers, timeout, keep: config.fields() };
+    let action = Action::Http(Fetch { url, headers, timeout, keep: config.fields() });
     let shown = lockstep_runtime::failure::masked(&config.url);
     match cluster.execute(&action).await {
         Ok(_) => Finding::ok(CHECK, subject, format!("fleet API {shown} answers")),

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use kube::Client;
 use lockstep_cli::controllers;
 use lockstep_crds::CrdSet;
-use lockstep_engine::action::{Action, Success};
+use lockstep_engine::action::{Action, KubeRequest, Success};
 use lockstep_engine::object::{Kind, ObjectRef, metadata};
 use lockstep_engine::yaml;
 use lockstep_runtime::execute::Executor;
@@ -64,7 +64,7 @@ pub(super) async fn apply_examples(
 async fn apply(executor: &Executor, manifest: Value) -> anyhow::Result<()> {
     let text = |field: &str| manifest[field].as_str().unwrap_or_default().to_owned();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let served = executor.execute(&Action::Discover { api_version }).await?;
+    let served = executor.execute(&Action::Kube(KubeRequest::Discover { api_version })).await?;
     let Success::Kinds(served) = served else { bail!("discovery gave no kinds") };
     let found: Option<Arc<Kind>> = served.into_iter().find(|served| served.kind == kind);
     let found = found.with_context(|| format!("the API server serves no {kind}"))?;
@@ -75,6 +75,7 @@ async fn apply(executor: &Executor, manifest: Value) -> anyhow::Result<()> {
         name: metadata(&manifest, "name").to_owned(),
     };
     let shown = target.to_string();
-    let applied = executor.execute(&Action::Apply { target, manifest: Arc::new(manifest) }).await;
+    let applied =
+        executor.execute(&Action::Kube(KubeRequest::Apply { target, manifest: Arc::new(manifest) })).await;
     applied.map(|_| ()).with_context(|| format!("cannot apply {shown}"))
 }

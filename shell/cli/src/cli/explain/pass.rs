@@ -68,7 +68,7 @@ fn is_first(history: &History, step: usize, began: Option<Duration>) -> bool {
 /// Returns the answered requests of a step. No reconcile waits for the writes of Events and for watches.
 fn batch(history: &History, step: usize) -> impl Iterator<Item = (usize, ActionId)> {
     let requests = history.steps[step].gave.requests.iter().filter(|request| match &request.action {
-        Action::Watch { .. } | Action::Unwatch { .. } => false,
+        Action::Watch(_) => false,
         action => action.target().is_none_or(|target| target.kind.kind != "Event"),
     });
     requests.filter_map(|request| Some((history.answered(request.id)?, request.id)))

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lockstep_engine::action::{Action, ActionId, Outcome, Request, Success};
+use lockstep_engine::action::{
+    Action, ActionId, BrokerRequest, KubeRequest, Outcome, Request, ResolveImage, Success,
+};
 use lockstep_engine::broker::{Broker, SecretString};
 use lockstep_engine::machine::{Event, Note, Step, Workload};
 use lockstep_engine::object::{Kind, Name, ObjectRef};
@@ -252,16 +254,26 @@ fn trimmed(step: Step) -> Step {
     let requests = step.requests.into_iter().map(|Request { id, action }| {
         let manifest = Arc::clone(&nothing);
         let action = match action {
-            Action::Apply { target, .. } => Action::Apply { target, manifest },
-            Action::Create { target, .. } => Action::Create { target, manifest },
-            Action::Update { target, .. } => Action::Update { target, manifest },
-            Action::Patch { target, subresource, .. } => {
-                Action::Patch { target, subresource, patch: manifest }
+            Action::Kube(KubeRequest::Apply { target, .. }) => {
+                Action::Kube(KubeRequest::Apply { target, manifest })
             }
-            Action::ResolveImage { image, .. } => Action::ResolveImage { image, credentials: None },
-            Action::Connect { broker } => Action::Connect { broker: without_url(&broker) },
-            Action::Publish { broker, .. } => {
-                Action::Publish { broker: without_url(&broker), events: Arc::from([]) }
+            Action::Kube(KubeRequest::Create { target, .. }) => {
+                Action::Kube(KubeRequest::Create { target, manifest })
+            }
+            Action::Kube(KubeRequest::Update { target, .. }) => {
+                Action::Kube(KubeRequest::Update { target, manifest })
+            }
+            Action::Kube(KubeRequest::Patch { target, subresource, .. }) => {
+                Action::Kube(KubeRequest::Patch { target, subresource, patch: manifest })
+            }
+            Action::Registry(ResolveImage { image, .. }) => {
+                Action::Registry(ResolveImage { image, credentials: None })
+            }
+            Action::Broker(BrokerRequest::Connect { broker }) => {
+                Action::Broker(BrokerRequest::Connect { broker: without_url(&broker) })
+            }
+            Action::Broker(BrokerRequest::Publish { broker, .. }) => {
+                Action::Broker(BrokerRequest::Publish { broker: without_url(&broker), events: Arc::from([]) })
             }
             other => other,
         };

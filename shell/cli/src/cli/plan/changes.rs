@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use lockstep_engine::action::{Action, Answer as _, Outcome, Success};
+use lockstep_engine::action::{Action, Answer as _, KubeRequest, Outcome, Success};
 use lockstep_engine::object::{Kind, ObjectRef, metadata, text};
 use serde_json::{Map, Value};
 
@@ -19,7 +19,7 @@ const SYSTEM_FIELDS: [&str; 5] =
 
 /// The planned writes, and what the cluster has of their objects.
 pub(super) struct Changes {
-    pub(super) writes: Vec<Action>,
+    pub(super) writes: Vec<KubeRequest>,
     pub(super) reads: Vec<(Action, Outcome)>,
 }
 
@@ -35,15 +35,15 @@ impl Changes {
         for object in objects {
             let kind = kind(reader, &object).await?;
             let target = target(&kind, &object, namespace);
-            let get = Action::Get { target: target.clone(), metadata_only: false };
+            let get = Action::Kube(KubeRequest::Get { target: target.clone(), metadata_only: false });
             let live = reader.read(&get).await?.found()?;
             let live = live.map(|live| Arc::new(migrated(Value::clone(&live))));
             changes.writes.push(if delete {
                 let live = live.as_ref().ok_or_else(|| anyhow!("{target} does not exist"))?;
                 let uid = metadata(live, "uid").to_owned();
-                Action::Delete { target, uid, resource_version: None }
+                KubeRequest::Delete { target, uid, resource_version: None }
             } else {
-                Action::Apply { manifest: Arc::new(manifest(object, &target)), target }
+                KubeRequest::Apply { manifest: Arc::new(manifest(object, &target)), target }
             });
             if let Some(live) = live {
                 changes.reads.push((get, Ok(Success::Object(live))));
@@ -55,7 +55,8 @@ impl Changes {
 
 async fn kind(reader: &mut Reader, object: &Value) -> anyhow::Result<Arc<Kind>> {
     let [api_version, kind] = ["/apiVersion", "/kind"].map(|field| text(object, field).unwrap_or_default());
-    let served = reader.read(&Action::Discover { api_version: api_version.to_owned() }).await?;
+    let discover = KubeRequest::Discover { api_version: api_version.to_owned() };
+    let served = reader.read(&Action::Kube(discover)).await?;
     let kinds = match served {
         Ok(Success::Kinds(kinds)) => kinds,
         _ => Vec::new(),

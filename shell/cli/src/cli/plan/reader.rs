@@ -2,7 +2,7 @@
 
 use anyhow::{anyhow, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use lockstep_engine::action::{Action, Class, Outcome};
+use lockstep_engine::action::{Action, Class, KubeRequest, Outcome};
 use lockstep_runtime::execute::Executor;
 
 /// Maximum number of requests at a time.
@@ -46,7 +46,7 @@ async fn execute(executor: &Executor, action: &Action) -> anyhow::Result<Outcome
     let outcome = executor.execute(action).await;
     match (&outcome, action) {
         // The controller handles the failures of a registry.
-        (_, Action::ResolveImage { .. }) => Ok(outcome),
+        (_, Action::Registry(_)) => Ok(outcome),
         (Err(failure), _) if failure.class != Class::NotFound => {
             Err(anyhow!("{} failed ({failure}); the plan needs this read", shown(action)))
         }
@@ -56,9 +56,9 @@ async fn execute(executor: &Executor, action: &Action) -> anyhow::Result<Outcome
 
 fn shown(action: &Action) -> String {
     match action {
-        Action::Get { target, .. } => format!("get {target}"),
-        Action::List { kind, .. } => format!("list {kind}"),
-        Action::Discover { api_version } => format!("discovery of {api_version}"),
+        Action::Kube(KubeRequest::Get { target, .. }) => format!("get {target}"),
+        Action::Kube(KubeRequest::List { kind, .. }) => format!("list {kind}"),
+        Action::Kube(KubeRequest::Discover { api_version }) => format!("discovery of {api_version}"),
         action => action.name().to_owned(),
     }
 }

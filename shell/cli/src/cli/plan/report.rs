@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use lockstep_crds::CrdSet;
-use lockstep_engine::action::{Action, Class, Subresource};
+use lockstep_engine::action::{Action, Class, KubeRequest, Subresource};
 use lockstep_engine::object::{ObjectRef, is_deleting};
 use lockstep_engine::yaml;
 use lockstep_sim::cluster::{Author, Change};
@@ -172,7 +172,9 @@ fn verb(write: &Planned, change: &Change) -> &'static str {
         (_, None) => "create",
         (_, old) if deleting(&change.new) && !deleting(old) => "delete",
         _ if change.new.is_none() => "remove",
-        (Some(Action::Patch { subresource: Some(Subresource::Status), .. }), _) => "update status",
+        (Some(Action::Kube(KubeRequest::Patch { subresource: Some(Subresource::Status), .. })), _) => {
+            "update status"
+        }
         _ => "update",
     }
 }

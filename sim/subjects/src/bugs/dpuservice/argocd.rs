@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockstep_dpuservice::names::SERVICE_NAME;
-use lockstep_engine::action::{Action, Outcome, Request, Subresource};
+use lockstep_engine::action::{Action, KubeRequest, Outcome, Request, Subresource};
 use lockstep_engine::machine::{Event, Step};
 use lockstep_engine::object::{ObjectRef, label};
 use lockstep_sim::bugs::Flaw;
@@ -59,7 +59,7 @@ impl Flaw for EndsEverySync {
     fn step(&mut self, step: &mut Step) {
         if let Some(target) = self.seen.take() {
             let patch = Arc::new(json!({ "status": { "operationState": { "phase": "Terminating" } } }));
-            self.known.extra.ask(step, Action::Patch { target, subresource: None, patch });
+            self.known.extra.ask(step, Action::Kube(KubeRequest::Patch { target, subresource: None, patch }));
         }
     }
 }
@@ -84,7 +84,9 @@ impl Flaw for FollowsLooks {
         for target in services {
             let subresource = Some(Subresource::Status);
             let patch = Arc::new(json!({ "status": { "reconciledAt": { "x": looked } } }));
-            self.known.extra.ask(step, Action::Patch { target: target.clone(), subresource, patch });
+            self.known
+                .extra
+                .ask(step, Action::Kube(KubeRequest::Patch { target: target.clone(), subresource, patch }));
         }
     }
 }

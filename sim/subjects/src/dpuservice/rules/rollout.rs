@@ -1,7 +1,7 @@
 //! What `spec.paused` and `spec.rollout` of a service promise.
 
 use lockstep_dpuservice::names::{self, APPLIED};
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::object::{Name, ObjectRef, annotation, is_deleting};
 use lockstep_external::argocd::repeated;
 use lockstep_sim::cluster::What;
@@ -29,8 +29,10 @@ fn known_state<'a>(moment: &'a Moment<'_>, state: &ProcessState, target: &Object
 /// Returns the object that an action leaves, as far as the action shows it: the manifest, or the Application that it changes.
 fn subject<'a>(moment: &'a Moment<'_>, action: &'a Action) -> Option<&'a Value> {
     match action {
-        Action::Create { manifest, .. } | Action::Apply { manifest, .. } => Some(manifest),
-        Action::Patch { target, .. } | Action::Delete { target, .. } => {
+        Action::Kube(KubeRequest::Create { manifest, .. } | KubeRequest::Apply { manifest, .. }) => {
+            Some(manifest)
+        }
+        Action::Kube(KubeRequest::Patch { target, .. } | KubeRequest::Delete { target, .. }) => {
             moment.server.object(target).map(|it| &**it)
         }
         _ => None,
@@ -92,7 +94,7 @@ pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), Strin
     let Some(state) = moment.history.process(*process) else { return Ok(()) };
     let mut changed: Vec<(&ObjectRef, Name, &Value)> = Vec::new();
     for request in &step.requests {
-        let Action::Apply { target, manifest } = &request.action else { continue };
+        let Action::Kube(KubeRequest::Apply { target, manifest }) = &request.action else { continue };
         let before = known_state(moment, state, target).filter(|_| target.kind == names::application());
         let Some((before, (service, _))) = before.zip(identity::of_application(manifest)) else { continue };
         // Repairs, new Applications and moves to another server are not limited.

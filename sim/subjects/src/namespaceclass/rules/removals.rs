@@ -1,6 +1,6 @@
 //! What `spec.removalGuard` of a class promises.
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::object::{ObjectRef, annotation, is_deleting, label, metadata};
 use lockstep_namespaceclass::names::{self, CLASS_LABEL, CONFIRM_REMOVAL_ANNOTATION};
 use lockstep_sim::cluster::What;
@@ -15,7 +15,7 @@ pub(super) fn a_guard_holds_removals(moment: &Moment<'_>) -> Result<(), String> 
     let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
     let Some(state) = moment.history.process(*process) else { return Ok(()) };
     for request in &step.requests {
-        let Action::Delete { target, .. } = &request.action else { continue };
+        let Action::Kube(KubeRequest::Delete { target, .. }) = &request.action else { continue };
         let binding = Some(target).filter(|target| target.kind == names::binding());
         let Some(binding) = binding.and_then(|it| known_state(moment, state, it)) else { continue };
         let Some(class) = known_class(moment, state, binding) else { continue };

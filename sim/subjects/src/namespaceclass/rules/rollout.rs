@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::machine::Step;
 use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
 use lockstep_namespaceclass::names;
@@ -65,7 +65,12 @@ fn writes(step: &Step) -> impl Iterator<Item = (&'static str, &ObjectRef, &str)>
         let action = &request.action;
         let is_write = matches!(
             action,
-            Action::Apply { .. } | Action::Create { .. } | Action::Patch { .. } | Action::Delete { .. }
+            Action::Kube(
+                KubeRequest::Apply { .. }
+                    | KubeRequest::Create { .. }
+                    | KubeRequest::Patch { .. }
+                    | KubeRequest::Delete { .. }
+            )
         );
         let target = action.target().filter(|target| is_write && pool_kinds().contains(&target.kind))?;
         Some((action.name(), target, target.namespace.as_deref()?))
@@ -116,7 +121,7 @@ pub(super) fn an_excluded_namespace_gets_no_class(moment: &Moment<'_>) -> Result
     let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
     let Some(state) = moment.history.process(*process) else { return Ok(()) };
     for request in &step.requests {
-        let Action::Apply { target, manifest } = &request.action else { continue };
+        let Action::Kube(KubeRequest::Apply { target, manifest }) = &request.action else { continue };
         let namespace = target.namespace.as_deref().filter(|_| target.kind == names::binding());
         let Some(namespace) = namespace else { continue };
         if known_class(moment, state, manifest).is_some_and(|class| excludes(class, namespace)) {
@@ -134,7 +139,7 @@ pub(super) fn a_rollout_is_announced(moment: &Moment<'_>) -> Result<(), String> 
     let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
     let Some(state) = moment.history.process(*process) else { return Ok(()) };
     for request in &step.requests {
-        let Action::Apply { target, manifest } = &request.action else { continue };
+        let Action::Kube(KubeRequest::Apply { target, manifest }) = &request.action else { continue };
         let Some(namespace) = target.namespace.as_deref() else { continue };
         let Some(binding) = known_binding(moment, state, namespace) else { continue };
         let Some(class) = known_class(moment, state, binding) else { continue };

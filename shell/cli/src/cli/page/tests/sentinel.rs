@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Outcome, Success};
+use lockstep_engine::action::{BrokerRequest, Fetch, Outcome, Success};
 use lockstep_engine::broker::{Broker, Exchange, ExchangeType, SecretString};
 use lockstep_engine::document::Fields;
 
@@ -47,18 +47,21 @@ fn broker() -> Arc<Broker> {
 }
 
 fn publish() -> Action {
-    Action::Publish { broker: broker(), events: Arc::from([]) }
+    Action::Broker(BrokerRequest::Publish { broker: broker(), events: Arc::from([]) })
 }
 
 /// Returns the steps of a cycle that publishes this many batches. The broker refuses an event of the third one.
 fn cycle(batches: u64) -> Vec<(Event, Step)> {
     let keep = Arc::new(Fields::default());
     let url = "http://user:hush@fleet/clusters".to_owned();
-    let fetch = Action::Fetch { url, headers: [].into(), timeout: Duration::from_secs(5), keep };
+    let fetch = Action::Http(Fetch { url, headers: [].into(), timeout: Duration::from_secs(5), keep });
     let refused = Failure::new(Class::Forbidden, "no permission to publish");
     let mut steps = vec![
         seen("amqp://broker:hush@mq"),
-        asks(Event::TimerFired, [(1, Action::Connect { broker: broker() }), (2, fetch)]),
+        asks(
+            Event::TimerFired,
+            [(1, Action::Broker(BrokerRequest::Connect { broker: broker() })), (2, fetch)],
+        ),
         asks(answered(1, Ok(Success::Done)), []),
         asks(answered(2, Ok(Success::Document("[]".into()))), (10..10 + batches).map(|id| (id, publish()))),
     ];
