@@ -78,7 +78,7 @@ fn a_step_that_differs_is_shown() {
     let lines: Vec<_> =
         shown.lines().filter(|line| line.starts_with(['+', '-'])).map(str::trim_end).collect();
     let (minus, plus) =
-        (r#"-            "plural": "others","#, r#"+            "plural": "namespaceclasses","#);
+        (r#"-              "plural": "others","#, r#"+              "plural": "namespaceclasses","#);
     assert_eq!(lines, ["--- recorded", "+++ now", minus, plus]);
 }
 
@@ -94,7 +94,7 @@ fn replay_errors_name_the_place_and_the_fix() {
     fails(&run(folder.path(), &["replay", "missing"]), &["missing", "No such file"]);
     fails(&replay(""), &["x: ", "empty"]);
     fails(&replay("{}\n"), &["x: ", "line 1", "no format"]);
-    fails(&replay(&text.replace("\"format\":2", "\"format\":1")), &["line 1", "format 1", "lockstep 0."]);
+    fails(&replay(&text.replace("\"format\":3", "\"format\":2")), &["line 1", "format 2", "lockstep 0."]);
     fails(
         &replay(&text.replace("\"machine\":\"namespaceclass\"", "\"machine\":\"y\"")),
         &["\"y\"", "namespaceclass"],
