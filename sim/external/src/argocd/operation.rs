@@ -114,7 +114,7 @@ pub(super) fn go_on(
                 let failed = format!("one or more objects failed to apply, reason: {trouble}");
                 fail(look, &mut wanted, "Failed", &failed, result);
             } else if !found.is_synced() {
-                put(look, found);
+                put(look, target, found);
                 return false;
             } else {
                 match run_hook(application, found) {
@@ -307,10 +307,11 @@ fn unmet(application: &Value, found: &Found<'_>) -> Option<String> {
     is_missing.then(|| format!("namespaces {namespace} not found"))
 }
 
-/// Creates the release on the cluster. If the old one is still being deleted, it waits.
-fn put(look: &mut ReadView<'_>, found: &Found<'_>) {
+/// Creates the release on the cluster. If the old one is still being deleted, it waits. Each Application waits by itself: two that
+/// deploy the same release take turns.
+fn put(look: &mut ReadView<'_>, application: &ObjectRef, found: &Found<'_>) {
     let Found { cluster, target, wanted, object, .. } = found;
-    if !look.after(target, "put") || object.is_some() && found.live().is_none() {
+    if !look.after(application, "put") || object.is_some() && found.live().is_none() {
         return;
     }
     let manifest = release::manifest(cluster, target, wanted.clone());
