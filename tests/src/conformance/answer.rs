@@ -1,5 +1,6 @@
 //! The answer of a server to a request.
 
+use lockstep_engine::yaml;
 use serde_json::Value;
 
 /// The answer of a server.
@@ -13,7 +14,7 @@ pub struct Answer {
     pub warnings: Vec<String>,
     /// Whether the answer has an `Audit-Id`.
     pub has_audit_id: bool,
-    /// The body: JSON, an array of events if the request was a watch, or else a string.
+    /// The body: the value in JSON or YAML, an array of events if the request was a watch, or else a string.
     pub body: Value,
 }
 
@@ -38,7 +39,10 @@ impl Answer {
 }
 
 /// Reads a body.
-pub(super) fn body(bytes: &[u8]) -> Value {
-    serde_json::from_slice(bytes)
-        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(bytes).into_owned()))
+pub(super) fn body(response: &http::response::Parts, bytes: &[u8]) -> Value {
+    let text = String::from_utf8_lossy(bytes);
+    let media_type = response.headers.get(http::header::CONTENT_TYPE);
+    let is_yaml = media_type.is_some_and(|it| it.as_bytes().starts_with(b"application/yaml"));
+    let read = if is_yaml { yaml::read(&text).ok() } else { serde_json::from_str(&text).ok() };
+    read.unwrap_or_else(|| Value::String(text.into_owned()))
 }

@@ -45,7 +45,8 @@ impl ModelArm {
         match self.server.handle(&request, self.now) {
             Response::Complete(response) => {
                 let (parts, bytes) = response.into_parts();
-                Ok(Answer::new(&parts, body(&bytes)))
+                let body = body(&parts, &bytes);
+                Ok(Answer::new(&parts, body))
             }
             Response::Watch(response, id) if step.watch == Watch::Open => {
                 if let Some(earlier) = self.watches.insert(step.client, id) {

@@ -132,8 +132,10 @@ impl Normaliser {
     fn text(&mut self, key: &str, text: &str) -> String {
         // The server appends the difference to the message of a forbidden update, in the notation of Go's types.
         let message = sorted_fields(text.split("\n@@ ").next().unwrap_or_default());
-        let message =
-            without_numbers_after(&message, &["selfType", "trying to send message larger than max ("]);
+        let message = without_numbers_after(
+            &message,
+            &["selfType", "trying to send message larger than max (", "map[resourceVersion:"],
+        );
         // Go quotes an empty list and an absent one differently, and the model has only the latter.
         let message = message.replacen("Invalid value: []: ", "Invalid value: null: ", 1);
         let text = if key == "message" { message.as_str() } else { text };

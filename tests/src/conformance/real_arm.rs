@@ -71,7 +71,7 @@ impl RealArm {
                 Value::Null
             }
             (_, Some(_)) if parts.status.is_success() => events(lines(stream), step).await?,
-            _ => body(&stream.collect_bytes().await?),
+            _ => body(&parts, &stream.collect_bytes().await?),
         };
         Ok(Answer::new(&parts, body))
     }

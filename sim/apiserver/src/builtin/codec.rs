@@ -189,7 +189,9 @@ impl Reader {
             (Shape::Bytes, Value::String(text)) => match encoding::check(text) {
                 Ok(canonical) => Value::from(canonical),
                 Err(position) => {
-                    self.save(format!("illegal base64 data at input byte {position}"));
+                    let decoding =
+                        if self.source == Source::Untyped { "error decoding from json: " } else { "" };
+                    self.save(format!("{decoding}illegal base64 data at input byte {position}"));
                     zero(shape)
                 }
             },

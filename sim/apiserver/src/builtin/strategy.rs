@@ -232,6 +232,8 @@ fn update_status(resource: &Resource, new: &mut Value, old: &Value) {
     keep(new, old, "/spec");
     match (resource.group, resource.kind) {
         ("apps", "Deployment") => keep(new, old, "/metadata/labels"),
+        // The number is a field of the spec in the server's own form.
+        ("apps", "DaemonSet") => set_template_generation(new, template_generation(old).unwrap_or(0)),
         ("", "Pod") => {
             keep(new, old, "/metadata/ownerReferences");
             keep(new, old, "/metadata/deletionTimestamp");

@@ -53,6 +53,9 @@ pub(super) fn reset_fields(schema: &Schema, object: &Value, subresource: Option<
         Some("Pod") => {
             Set::of(&[&["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"], &["spec"]])
         }
+        Some("VolumeAttachment" | "ValidatingAdmissionPolicy" | "ServiceCIDR") => {
+            Set::of(&[&["metadata"], &["spec"]])
+        }
         _ => Set::of(&[&["spec"]]),
     }
 }

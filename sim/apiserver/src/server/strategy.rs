@@ -212,7 +212,7 @@ pub(super) fn prepare_create(scope: &Scope, object: &mut Value) {
                 meta::set(object, "generation", 1);
             }
             if definition::is_definition(&scope.resource) {
-                definition::prepare(object);
+                definition::prepare(object, false);
             }
         }
         Origin::Custom(_) => meta::set(object, "generation", 1),
@@ -228,7 +228,7 @@ pub(super) fn prepare_update(scope: &Scope, new: &mut Value, live: &Value) {
                 meta::set(new, "generation", meta::generation(live) + 1);
             }
             if definition::is_definition(&scope.resource) {
-                definition::prepare(new);
+                definition::prepare(new, subresource == Some("status"));
             }
         }
         Origin::Custom(_) => {
@@ -253,7 +253,8 @@ pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) 
         (Origin::Builtin(resource), _) => {
             let subresource = Some(scope.subresource.as_str()).filter(|name| !name.is_empty());
             let mut causes = builtin::validate(resource, subresource, object, old);
-            if definition::is_definition(&scope.resource) {
+            // A write of the status changes nothing that the rules are about.
+            if definition::is_definition(&scope.resource) && subresource != Some("status") {
                 causes.extend(rules::validate(object, old));
             }
             causes

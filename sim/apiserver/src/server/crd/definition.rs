@@ -41,8 +41,9 @@ pub(crate) fn apply_defaults(definition: &mut Value) {
     }
 }
 
-/// Records the storage version, in which objects have been stored.
-pub(crate) fn prepare(definition: &mut Value) {
+/// Records the storage version, in which objects have been stored. A write of the status may remove versions from the list, but an
+/// empty list gets the storage version.
+pub(crate) fn prepare(definition: &mut Value, is_status: bool) {
     let storage = versions(definition)
         .find(|version| version.get("storage") == Some(&Value::Bool(true)))
         .map(|version| text(version, "/name").to_owned());
@@ -52,7 +53,10 @@ pub(crate) fn prepare(definition: &mut Value) {
     if !stored.is_array() {
         *stored = json!([]);
     }
-    if let Some(stored) = stored.as_array_mut().filter(|stored| !stored.iter().any(|name| *name == storage)) {
+    let is_missing = |stored: &Vec<Value>| {
+        if is_status { stored.is_empty() } else { !stored.iter().any(|name| *name == storage) }
+    };
+    if let Some(stored) = stored.as_array_mut().filter(|stored| is_missing(stored)) {
         stored.push(storage.into());
     }
     status.entry("acceptedNames").or_insert_with(|| json!({"kind": "", "plural": ""}));
