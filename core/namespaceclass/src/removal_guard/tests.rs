@@ -181,37 +181,3 @@ proptest! {
         }
     }
 }
-
-/// Returns how long something takes.
-fn took<T>(what: impl FnOnce() -> T) -> Duration {
-    #[expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "it measures")]
-    let began = std::time::Instant::now();
-    std::hint::black_box(what());
-    #[expect(clippy::disallowed_methods, reason = "it measures")]
-    began.elapsed()
-}
-
-/// Measures a mass removal: for each of its namespaces, the whole decision, and what it would take to look at all of them. Run it
-/// with `--ignored --nocapture`.
-#[test]
-#[ignore = "prints figures, which depend on the machine"]
-fn the_cost_of_held_removals() {
-    for namespaces in [1000_u32, 10_000] {
-        let mut world = World::new();
-        let class = world.class("web", &[]);
-        world.deliver(vec![class]);
-        let names: Vec<String> = (0..namespaces).map(|number| format!("n{number}")).collect();
-        for class in [Some("web"), None] {
-            for name in &names {
-                let event = world.label(name, class);
-                world.deliver(vec![event]);
-            }
-        }
-        world.minutes += 2;
-        let decided = took(|| world.deliver(vec![Event::TimerFired]));
-        let store = world.store();
-        assert_eq!(store.departures.count("web"), names.len(), "all are held");
-        let looked = took(|| counted(&store, "web"));
-        println!("{namespaces} namespaces: {:?} for each, {looked:?} to look at all", decided / namespaces);
-    }
-}
