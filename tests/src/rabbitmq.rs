@@ -131,9 +131,20 @@ impl RabbitMq {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Freezes the broker, which then does not even send heartbeats, until [`thaw`](Self::thaw).
+    /// Freezes the broker, which then does not even send heartbeats, until [`thaw`](Self::thaw). It waits until all threads have
+    /// stopped: on a busy machine one of them may still confirm messages after the signal.
     pub fn freeze(&self) -> anyhow::Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        self.wait("all threads of RabbitMQ have stopped", Self::is_frozen)
+    }
+
+    fn is_frozen(&self) -> bool {
+        let Some(supervisor) = &self.supervisor else { return true };
+        let is_of_broker =
+            |process: &PathBuf| stat(process).is_some_and(|(_, group)| group == supervisor.id());
+        let processes = entries(Path::new("/proc")).filter(is_of_broker);
+        let mut threads = processes.flat_map(|process| entries(&process.join("task")));
+        threads.all(|thread| stat(&thread).is_none_or(|(state, _)| matches!(&*state, "T" | "X" | "Z")))
     }
 
     /// Continues a frozen broker.
@@ -190,7 +201,7 @@ impl RabbitMq {
         }
     }
 
-    fn wait(&mut self, what: &str, done: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
+    fn wait(&self, what: &str, done: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
         let start = Instant::now();
         while !done(self) {
             if start.elapsed() > PATIENCE {
@@ -261,6 +272,18 @@ impl Ports {
         }
         bail!("no five ports in a row are free from 20000 to 29999")
     }
+}
+
+/// Returns the paths in a directory that still exists.
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+/// Returns the state and the process group of a process or thread, if it still exists (`man 5 proc_pid_stat`).
+fn stat(path: &Path) -> Option<(String, u32)> {
+    let text = fs::read_to_string(path.join("stat")).ok()?;
+    let mut fields = text.rsplit_once(") ")?.1.split(' ');
+    Some((fields.next()?.to_owned(), fields.nth(1)?.parse().ok()?))
 }
 
 /// Writes the configuration: users, a certificate for `localhost`, and loopback only.
