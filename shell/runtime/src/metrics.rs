@@ -204,20 +204,13 @@ impl Metrics {
         let kind = match action {
             Action::Watch(WatchCommand::Start { kind, .. } | WatchCommand::Stop { kind })
             | Action::Kube(KubeRequest::List { kind, .. }) => kind.to_string(),
-            Action::Kube(KubeRequest::Discover { .. }) | Action::Http(_) | Action::Registry(_) => {
-                String::new()
-            }
+            Action::Http(_) | Action::Registry(_) => String::new(),
             Action::Broker(BrokerRequest::Connect { broker } | BrokerRequest::Publish { broker, .. }) => {
                 broker.name().to_owned()
             }
-            Action::Kube(
-                KubeRequest::Get { target, .. }
-                | KubeRequest::Apply { target, .. }
-                | KubeRequest::Create { target, .. }
-                | KubeRequest::Update { target, .. }
-                | KubeRequest::Patch { target, .. }
-                | KubeRequest::Delete { target, .. },
-            ) => target.kind.to_string(),
+            Action::Kube(request) => {
+                request.target().map_or_else(String::new, |target| target.kind.to_string())
+            }
         };
         let outcome = outcome.as_ref().map_or_else(|failure| failure.class.name(), |_| "ok");
         self.actions.with_label_values(&[controller, action.name(), &kind, outcome]).inc();

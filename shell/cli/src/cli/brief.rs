@@ -91,14 +91,9 @@ pub(super) fn action(action: &Action) -> String {
             format!("{name} {kind}")
         }
         Action::Kube(KubeRequest::Discover { api_version }) => format!("{name} {api_version}"),
-        Action::Kube(
-            KubeRequest::Get { target, .. }
-            | KubeRequest::Apply { target, .. }
-            | KubeRequest::Create { target, .. }
-            | KubeRequest::Update { target, .. }
-            | KubeRequest::Patch { target, .. }
-            | KubeRequest::Delete { target, .. },
-        ) => format!("{name} {target}"),
+        Action::Kube(request) => {
+            request.target().map_or_else(|| name.to_owned(), |target| format!("{name} {target}"))
+        }
         // A user can write a password into the URL of the HyperFleet API.
         Action::Http(Fetch { url, .. }) => format!("{name} {}", masked(url)),
         Action::Registry(ResolveImage { image, .. }) => format!("{name} {image}"),
