@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use kube::{Client, Config};
 use lockstep_apiserver::host::{Host, Options};
-use lockstep_engine::action::{Action, Class, KubeRequest, Success};
+use lockstep_engine::action::{Action, Answer, Class, KubeRequest, Success};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
 use lockstep_external as external;
 use lockstep_external::dpu_clusters::Access;
@@ -50,11 +50,8 @@ impl User {
 
     async fn get(&self, kind: &Arc<Kind>, name: &str) -> anyhow::Result<Option<Arc<Value>>> {
         let target = ObjectRef::namespaced(kind, NAMESPACE, name);
-        match self.0.execute(&Action::Kube(KubeRequest::Get { target, metadata_only: false })).await {
-            Ok(Success::Object(object)) => Ok(Some(object)),
-            Err(failure) if failure.class == Class::NotFound => Ok(None),
-            other => bail!("{other:?}"),
-        }
+        let get = Action::Kube(KubeRequest::Get { target, metadata_only: false });
+        Ok(self.0.execute(&get).await.found()?)
     }
 
     /// Waits until an object has a condition.

@@ -80,7 +80,7 @@ async fn the_page_shows_a_class_that_is_switched_broken_and_repaired() -> anyhow
     let hostile = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": HOSTILE}});
     set_resources(&client, &json!([gadget, hostile])).await?;
     browser.wait_for(&row(CLASS, "False InvalidResources"))?;
-    browser.wait_for(&shows("detail", "discover example.com/v1: not_found"))?;
+    browser.wait_for(&shows("detail", "discover example.com/v1: kind_not_served"))?;
     browser.wait_for(&shows("decisions", "Valid=False InvalidResources"))?;
     browser.wait_for(&shows("timeline", "discover example.com/v1"))?;
     select(&mut browser, BINDING)?;

@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Outcome, Success};
+use lockstep_engine::action::{Answer, Outcome, only};
 use lockstep_engine::driver::{Next, Reconcile, Verdict};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{Name, ObjectRef};
@@ -24,12 +24,12 @@ use serde::{Deserialize, Serialize};
 
 use super::controller::{Controller, RECONCILER};
 use super::desired::address;
+use super::events;
 use super::model::bridge::Bridge;
 use super::model::managed_object::ManagedObject;
 use super::model::source::Source;
 use super::names::{FINALIZER, bridge_ref};
 use super::status::StatusDelta;
-use super::{events, retry};
 
 pub mod delete;
 pub mod plan;
@@ -110,13 +110,12 @@ impl Reconcile for Controller {
 
 impl Controller {
     fn entered(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
-        match outcomes.into_iter().next() {
-            Some(Ok(Success::Object(object))) => {
+        match only(outcomes).object() {
+            Ok(object) => {
                 self.store.bridges.absorb(key.clone(), Bridge::read(&object));
                 self.look(key, now)
             }
-            Some(Err(failure)) => Next::Done(Verdict::retry("entering the finalizer", &failure)),
-            _ => Next::Done(retry::lagging()),
+            Err(failure) => Next::Done(Verdict::retry("entering the finalizer", &failure)),
         }
     }
 
@@ -147,8 +146,8 @@ impl Controller {
         now: Now,
     ) -> Next<Stage> {
         progress.written.insert(managed);
-        match outcomes.into_iter().next() {
-            Some(Ok(Success::Object(object))) => {
+        match only(outcomes).object() {
+            Ok(object) => {
                 if let (ManagedObject::DpuCluster, Some(_)) = (managed, &progress.dpu_cluster) {
                     progress.dpu_cluster = Some(Ok(Source::DpuClusters.trim(&object)));
                 }
@@ -158,8 +157,7 @@ impl Controller {
                     self.store.memories.entry(key.clone()).or_default().asked = asked;
                 }
             }
-            Some(Err(failure)) => progress.failures.push((managed, failure)),
-            _ => {}
+            Err(failure) => progress.failures.push((managed, failure)),
         }
         self.act(key, progress, now)
     }

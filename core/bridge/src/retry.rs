@@ -28,7 +28,7 @@ pub fn after(reason: impl Into<String>, failure: &Failure) -> Verdict {
 
 fn backoff(class: Class) -> Backoff {
     match class {
-        Class::Forbidden | Class::NotFound | Class::Invalid => DENIED,
+        Class::Forbidden | Class::NotFound | Class::KindNotServed | Class::Invalid => DENIED,
         Class::AlreadyExists
         | Class::Conflict
         | Class::Gone
@@ -36,9 +36,4 @@ fn backoff(class: Class) -> Backoff {
         | Class::Unavailable
         | Class::Unknown => UNAVAILABLE,
     }
-}
-
-/// Returns a retry after an answer that does not fit the request.
-pub fn lagging() -> Verdict {
-    Verdict::because("the cache lags behind the cluster")
 }

@@ -81,7 +81,7 @@ impl<'a> BridgeSnapshot<'a> {
     fn own(&self, source: Source) -> OwnedObject<'a> {
         match self.store.find(source, self.key) {
             // The kind is not served, so there is no such object.
-            Err(failure) if failure.class == Class::NotFound => OwnedObject::Absent,
+            Err(failure) if failure.class == Class::KindNotServed => OwnedObject::Absent,
             Err(failure) => OwnedObject::Unknown(failure),
             Ok(None) => OwnedObject::Absent,
             Ok(Some(object)) if controller_uid(object) != Some(&self.bridge.uid) => OwnedObject::Foreign,
@@ -148,7 +148,7 @@ impl<'a> BridgeSnapshot<'a> {
 
     /// Returns why existing objects can't be watched. A kind that is not served has no objects.
     pub fn refusal(&self, source: Source) -> Option<&'a Failure> {
-        self.store.refusal(source).filter(|failure| failure.class != Class::NotFound)
+        self.store.refusal(source).filter(|failure| failure.class != Class::KindNotServed)
     }
 
     /// Returns whether the bridge had a HostedCluster when HostedClusters could last be watched, and they can't be watched

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use lockstep_crds::bridge::{DPFHCPBridgeStatus, LocalObjectReference, ObjectReference};
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Subresource};
+use lockstep_engine::action::{Action, Failure, KubeRequest, Subresource};
 use lockstep_engine::conditions::{self, Finding, Status};
 use lockstep_engine::object::{Name, precondition, text};
 use lockstep_engine::time::Now;
@@ -146,7 +146,7 @@ fn findings(snapshot: &BridgeSnapshot<'_>) -> Vec<Finding> {
 /// Returns the failure of a write that is not temporary.
 fn refusal<'a>(snapshot: &BridgeSnapshot<'a>, object: ManagedObject) -> Option<&'a Failure> {
     let failure = snapshot.failure(object)?;
-    matches!(failure.class, Class::Forbidden | Class::Invalid | Class::NotFound).then_some(failure)
+    (!failure.passes()).then_some(failure)
 }
 
 fn created(snapshot: &BridgeSnapshot<'_>) -> Finding {

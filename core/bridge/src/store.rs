@@ -134,7 +134,7 @@ impl Store {
     /// changed the recorded state.
     pub fn refuse(&mut self, source: Source, failure: Failure) -> bool {
         let watched = self.watched.entry(source).or_default();
-        let is_refusal = matches!(failure.class, Class::Forbidden | Class::NotFound);
+        let is_refusal = matches!(failure.class, Class::Forbidden | Class::KindNotServed);
         let is_passing = matches!(failure.class, Class::Throttled | Class::Gone);
         let counts = is_refusal || (!is_passing && !watched.cache.is_synced());
         let before = watched.refused.as_ref().map(|before| before.class);

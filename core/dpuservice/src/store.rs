@@ -166,7 +166,7 @@ impl Store {
     /// for another reason, that is not known.
     pub fn is_gone(&self, cluster: &Name) -> bool {
         match self.refused.get(&Source::Clusters) {
-            Some(failure) => failure.class == Class::NotFound,
+            Some(failure) => failure.class == Class::KindNotServed,
             None => self.clusters.get(cluster).is_none(),
         }
     }
@@ -193,14 +193,14 @@ impl Store {
     /// Records that a watch failed. A kind that can't be listed at all is reported, and not waited for. Returns whether this
     /// changed the recorded state.
     pub fn refuse(&mut self, source: Source, failure: Failure) -> bool {
-        let is_refusal = matches!(failure.class, Class::Forbidden | Class::NotFound);
+        let is_refusal = matches!(failure.class, Class::Forbidden | Class::KindNotServed);
         if !is_refusal || self.refused.get(&source).is_some_and(|before| before.class == failure.class) {
             return false;
         }
         // If the kind is not served, there are no objects of it. If DPF is gone, its clusters may still exist.
         match (source, failure.class) {
-            (Source::Applications, Class::NotFound) => self.applications = Cache::default(),
-            (Source::Projects, Class::NotFound) => self.projects = Cache::default(),
+            (Source::Applications, Class::KindNotServed) => self.applications = Cache::default(),
+            (Source::Projects, Class::KindNotServed) => self.projects = Cache::default(),
             _ => {}
         }
         self.refused.insert(source, failure);

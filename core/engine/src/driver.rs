@@ -12,12 +12,15 @@ use serde::{Deserialize, Serialize};
 
 use super::action::{Action, ActionId, Class, Failure, Outcome, Request};
 use super::backoff::{Backoff, Backoffs, RETRY_AFTER_MAX};
-use super::machine::{Deadline, Note, ReconcileResult, Step};
+use super::machine::{Deadline, DeadlineReason, Note, ReconcileResult, Step};
 use super::pairs;
 use super::queue::Queue;
 use crate::object::ObjectRef;
 use crate::random::Random;
 use crate::time::{Monotonic, Now};
+
+/// The maximum number of empty batches in a row. A pass needs a few. With more it would block its process, so it fails.
+const EMPTY_BATCHES: u32 = 1000;
 
 /// The next action of a pass.
 #[derive(Debug)]
@@ -264,11 +267,14 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
 
     /// Returns the time at which the driver needs the next timer event.
     pub fn deadline(&self) -> Option<Deadline> {
-        let resync = self.next_resync.map(|at| Deadline { at, reason: "resync" });
+        let resync = self.next_resync.map(|at| Deadline { at, reason: DeadlineReason::Resync });
         // If no key can be taken, an answer arrives first, and its step takes the keys that are due.
         let can_start = self.leading && self.queue.has_room();
-        let requeue =
-            self.queue.next_due().filter(|_| can_start).map(|at| Deadline { at, reason: "requeue" });
+        let requeue = self
+            .queue
+            .next_due()
+            .filter(|_| can_start)
+            .map(|at| Deadline { at, reason: DeadlineReason::Requeue });
         resync.into_iter().chain(requeue).min_by_key(|deadline| deadline.at)
     }
 
@@ -298,10 +304,16 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
     ) where
         R: Reconcile<Key = K, Stage = S>,
     {
+        let mut empty = 0;
         loop {
             match next {
                 Next::Await(actions, stage) if actions.is_empty() => {
-                    next = reconcile.resume(key, stage, Vec::new(), now);
+                    empty += 1;
+                    next = if empty > EMPTY_BATCHES {
+                        Next::Done(Verdict::because("the pass continues without an action and without end"))
+                    } else {
+                        reconcile.resume(key, stage, Vec::new(), now)
+                    };
                 }
                 Next::Await(actions, stage) => {
                     let outcomes = vec![None; actions.len()];

@@ -27,8 +27,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::action::{Action, ActionId, Class, Failure, KubeRequest, Outcome, Request, Success};
-use super::machine::{Amount, Deadline, Event, Machine, Measure, Metric, MetricKind, Note, Step};
+use super::action::{Action, ActionId, Answer, Class, Failure, KubeRequest, Outcome, Request};
+use super::machine::{
+    Amount, Deadline, DeadlineReason, Event, Machine, Measure, Metric, MetricKind, Note, Step,
+};
 use crate::object::{Kind, ObjectRef, metadata};
 use crate::time::{Monotonic, Now};
 
@@ -197,14 +199,12 @@ impl Election {
     }
 
     fn answered(&mut self, flight: &InFlight, outcome: Outcome, now: Now, step: &mut Step) {
-        match outcome {
+        match outcome.object() {
             // It was granted, but so long ago that another process may have become leader since.
-            Ok(Success::Object(lease))
-                if flight.write && now.monotonic.since(flight.sent) >= RENEW_DEADLINE =>
-            {
+            Ok(lease) if flight.write && now.monotonic.since(flight.sent) >= RENEW_DEADLINE => {
                 self.observe(lease, now);
             }
-            Ok(Success::Object(lease)) if flight.write => {
+            Ok(lease) if flight.write => {
                 self.observe(lease, now);
                 self.trouble = None;
                 if self.phase == Phase::Standby {
@@ -212,7 +212,7 @@ impl Election {
                 }
                 self.phase = Phase::Leading(flight.sent);
             }
-            Ok(Success::Object(lease)) => {
+            Ok(lease) => {
                 self.observe(Arc::clone(&lease), now);
                 let holder = record::holder(&lease);
                 if matches!(self.phase, Phase::Leading(_)) && holder != self.identity {
@@ -242,22 +242,13 @@ impl Election {
                     self.read(now, step);
                 }
             }
-            Ok(
-                Success::Done
-                | Success::Kinds(_)
-                | Success::Objects(_)
-                | Success::Document(_)
-                | Success::Oversized { .. }
-                | Success::Image(_)
-                | Success::Published(_),
-            ) => {}
         }
     }
 
     /// Processes an answer while stepping down.
     fn left(&mut self, flight: &InFlight, outcome: Outcome, now: Now, step: &mut Step) {
-        match outcome {
-            Ok(Success::Object(lease)) if record::holder(&lease) == self.identity => {
+        match outcome.object() {
+            Ok(lease) if record::holder(&lease) == self.identity => {
                 self.free(&lease, now, step);
             }
             // It may have taken effect all the same.
@@ -281,6 +272,7 @@ impl Election {
             let remedy = match failure.class {
                 Class::Forbidden => "this process has to be allowed to get, create and update it",
                 Class::NotFound => "its namespace has to exist",
+                Class::KindNotServed => "the API server has to serve Leases",
                 Class::AlreadyExists
                 | Class::Conflict
                 | Class::Invalid
@@ -355,15 +347,18 @@ impl Machine for Election {
 
     fn deadline(&self) -> Option<Deadline> {
         let give_up = match self.phase {
-            Phase::Leading(renewed) => {
-                Some(Deadline { at: renewed + RENEW_DEADLINE, reason: "renew deadline" })
-            }
+            Phase::Leading(renewed) => Some(Deadline {
+                at: renewed + RENEW_DEADLINE,
+                reason: DeadlineReason::Work("renew deadline"),
+            }),
             Phase::Standby => None,
             Phase::Leaving | Phase::Over => return None,
         };
         let next = match &self.in_flight {
-            Some(flight) => Deadline { at: flight.sent + PATIENCE, reason: "no answer" },
-            None => Deadline { at: self.next_try, reason: "lease" },
+            Some(flight) => {
+                Deadline { at: flight.sent + PATIENCE, reason: DeadlineReason::Work("no answer") }
+            }
+            None => Deadline { at: self.next_try, reason: DeadlineReason::Work("lease") },
         };
         give_up.into_iter().chain([next]).min_by_key(|deadline| deadline.at)
     }

@@ -285,8 +285,30 @@ pub struct WorkQueue {
 pub struct Deadline {
     /// The instant.
     pub at: Monotonic,
-    /// For the log.
-    pub reason: &'static str,
+    /// The reason.
+    pub reason: DeadlineReason,
+}
+
+/// Why a machine needs a timer event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeadlineReason {
+    /// Every key is reconciled again. A cluster in which machines wait for nothing else is at rest.
+    Resync,
+    /// A key is reconciled again after its delay.
+    Requeue,
+    /// Other work; its name is for the log.
+    Work(&'static str),
+}
+
+impl DeadlineReason {
+    /// Returns its name in logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Resync => "resync",
+            Self::Requeue => "requeue",
+            Self::Work(name) => name,
+        }
+    }
 }
 
 /// A pure state machine that a driver runs.

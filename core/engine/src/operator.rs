@@ -15,7 +15,7 @@ use super::backoff::Backoff;
 use super::conditions::cut;
 use super::driver::{Driver, Reconcile, Settings};
 use super::informer::Informer;
-use super::machine::{Deadline, Event, Machine, Metric, Note, Step, WorkQueue, Workload};
+use super::machine::{Deadline, DeadlineReason, Event, Machine, Metric, Note, Step, WorkQueue, Workload};
 use super::recorder::{NOTE_MAX_BYTES, Occurrence, Recorder, Severity};
 use super::recording::{Checkpoint, Origin, Recordable, Traits};
 use crate::object::Kind;
@@ -272,7 +272,7 @@ impl<C: Control> Machine for Operator<C> {
 
     fn deadline(&self) -> Option<Deadline> {
         let event = self.next_event.filter(|_| self.driver.is_leading());
-        let event = event.map(|at| Deadline { at, reason: "event" });
+        let event = event.map(|at| Deadline { at, reason: DeadlineReason::Work("event") });
         self.driver.deadline().into_iter().chain(event).min_by_key(|deadline| deadline.at)
     }
 

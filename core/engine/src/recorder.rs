@@ -273,7 +273,7 @@ impl Series {
             }
             // The server has dropped it, because Events expire, or the whole namespace is gone.
             Class::NotFound => !std::mem::take(&mut self.exists),
-            Class::Forbidden | Class::Invalid => true,
+            Class::Forbidden | Class::Invalid | Class::KindNotServed => true,
             Class::Conflict | Class::Gone | Class::Throttled | Class::Unavailable | Class::Unknown => false,
         };
         is_refused || self.failures >= ATTEMPTS

@@ -9,7 +9,8 @@ use std::time::Duration;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, StatusCode};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
-use serde_json::{Value, json};
+use kube_core::Status;
+use serde_json::{Map, Value, json};
 
 use super::action::{Class, Failure, KubeRequest, Outcome, Subresource, Success};
 use crate::object::{Kind, ObjectRef};
@@ -130,9 +131,10 @@ fn success(request: &KubeRequest, body: &[u8]) -> Outcome {
     // The meaning of an answer that can't be parsed is unknown.
     let unreadable =
         |_| Failure::new(Class::Unknown, "the server's answer is not the JSON that was asked for");
+    let object = || serde_json::from_slice::<Map<String, Value>>(body).map_err(unreadable);
     match request {
         KubeRequest::Delete { .. } => {
-            let shown = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
+            let shown = Value::Object(object()?);
             // A `Status` means that the object is gone. The object itself means that finalizers keep it for now.
             Ok(if shown["kind"] == "Status" { Success::Done } else { Success::Object(Arc::new(shown)) })
         }
@@ -141,8 +143,8 @@ fn success(request: &KubeRequest, body: &[u8]) -> Outcome {
             Ok(Success::Kinds(kinds(api_version, list)))
         }
         KubeRequest::Get { metadata_only: true, .. } => {
-            let mut object = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
-            Ok(Success::Object(Arc::new(json!({ "metadata": object["metadata"].take() }))))
+            let metadata = object()?.remove("metadata");
+            Ok(Success::Object(Arc::new(json!({ "metadata": metadata }))))
         }
         KubeRequest::List { .. } => {
             let mut list = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
@@ -157,9 +159,7 @@ fn success(request: &KubeRequest, body: &[u8]) -> Outcome {
         | KubeRequest::Apply { .. }
         | KubeRequest::Create { .. }
         | KubeRequest::Update { .. }
-        | KubeRequest::Patch { .. } => {
-            Ok(Success::Object(Arc::new(serde_json::from_slice(body).map_err(unreadable)?)))
-        }
+        | KubeRequest::Patch { .. } => Ok(Success::Object(Arc::new(Value::Object(object()?)))),
     }
 }
 
@@ -171,11 +171,11 @@ fn kinds(api_version: &str, list: APIResourceList) -> Vec<Arc<Kind>> {
         .collect()
 }
 
-/// Returns the class of an answer for its code and the `reason` of its `Status`.
+/// Returns the class of an answer for its code and its `Status`.
 ///
 /// | code | class |
 /// | --- | --- |
-/// | 404 | not found |
+/// | 404 | not found; kind not served, if no `Status` names the object |
 /// | 409 | already exists, if that is the reason; else conflict |
 /// | 401, 403 | forbidden |
 /// | 410 | gone |
@@ -183,9 +183,12 @@ fn kinds(api_version: &str, list: APIResourceList) -> Vec<Arc<Kind>> {
 /// | 408, 502, 504, or the reason `Timeout` or `ServerTimeout` | unknown: it may have taken effect |
 /// | other 5xx | unavailable, unless it is an apply that doesn't fit its kind's schema |
 /// | everything else | invalid |
-pub fn class(code: u16, reason: &str) -> Class {
+pub fn class(code: u16, status: &Status) -> Class {
+    let reason = status.reason.as_str();
     match code {
-        404 => Class::NotFound,
+        404 if status.details.as_ref().is_some_and(|details| !details.name.is_empty()) => Class::NotFound,
+        // No handler has this path: the answer is plain text.
+        404 => Class::KindNotServed,
         409 if reason == "AlreadyExists" => Class::AlreadyExists,
         409 => Class::Conflict,
         401 | 403 => Class::Forbidden,
@@ -205,22 +208,22 @@ const UNFIT: &str = "failed to create typed patch object";
 /// Returns the failure of an unsuccessful answer. Its body is a `Status`, or plain text if a proxy or a filter in front of
 /// the API has answered.
 fn from_answer(code: StatusCode, retry_after: Option<&str>, body: &[u8]) -> Failure {
-    let status = serde_json::from_slice::<kube_core::Status>(body).unwrap_or_default();
+    let mut status = serde_json::from_slice::<Status>(body).unwrap_or_default();
+    let class = match (code, status.reason.as_str()) {
+        (StatusCode::INTERNAL_SERVER_ERROR, "") if status.message.starts_with(UNFIT) => Class::Invalid,
+        _ => class(code.as_u16(), &status),
+    };
     let message = if status.message.is_empty() {
         let text = String::from_utf8_lossy(body);
         format!("{code}: {}", text.trim()).trim_end_matches([':', ' ']).to_owned()
     } else {
-        status.message
+        std::mem::take(&mut status.message)
     };
     let asked = retry_after
         .and_then(|seconds| seconds.trim().parse().ok())
         .or_else(|| status.details.map(|details| u64::from(details.retry_after_seconds)))
         .filter(|seconds| *seconds > 0)
         .map(Duration::from_secs);
-    let class = match (code, status.reason.as_str()) {
-        (StatusCode::INTERNAL_SERVER_ERROR, "") if message.starts_with(UNFIT) => Class::Invalid,
-        (code, reason) => class(code.as_u16(), reason),
-    };
     Failure { class, message, retry_after: asked }
 }
 
@@ -234,8 +237,8 @@ mod tests {
             (400, "BadRequest", Class::Invalid),
             (401, "Unauthorized", Class::Forbidden),
             (403, "Forbidden", Class::Forbidden),
-            (404, "NotFound", Class::NotFound),
-            (404, "", Class::NotFound),
+            (404, "NotFound", Class::KindNotServed),
+            (404, "", Class::KindNotServed),
             (405, "MethodNotAllowed", Class::Invalid),
             (408, "", Class::Unknown),
             (409, "AlreadyExists", Class::AlreadyExists),
@@ -253,7 +256,34 @@ mod tests {
             (504, "Timeout", Class::Unknown),
         ];
         for (code, reason, expected) in table {
-            assert_eq!(class(code, reason), expected, "{code} {reason}");
+            let status = Status { reason: reason.to_owned(), ..Status::default() };
+            assert_eq!(class(code, &status), expected, "{code} {reason}");
+        }
+    }
+
+    #[test]
+    fn a_kind_that_is_not_served_is_no_missing_object() {
+        let missing = json!({
+            "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404,
+            "message": "configmaps \"a\" not found", "details": { "name": "a", "kind": "configmaps" },
+        });
+        let class = |body: &[u8]| from_answer(StatusCode::NOT_FOUND, None, body).class;
+        assert_eq!(class(missing.to_string().as_bytes()), Class::NotFound);
+        assert_eq!(class(b"404 page not found\n"), Class::KindNotServed);
+        assert_eq!(class(b""), Class::KindNotServed);
+    }
+
+    #[test]
+    fn an_answer_that_is_no_object_is_unreadable() {
+        let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+        let target = ObjectRef::namespaced(&kind, "team", "a");
+        let get = |metadata_only| KubeRequest::Get { target: target.clone(), metadata_only };
+        let delete = KubeRequest::Delete { target: target.clone(), uid: "1".into(), resource_version: None };
+        for body in ["null", "[]", "7", "\"text\"", "<html>"] {
+            for request in [get(false), get(true), delete.clone()] {
+                let failure = decode(&request, StatusCode::OK, None, body.as_bytes()).expect_err(body);
+                assert_eq!(failure.class, Class::Unknown, "{body}");
+            }
         }
     }
 

@@ -60,6 +60,7 @@ impl ConditionCause {
             ),
             Class::Invalid => (reason::REJECTED, "; correct the resource in the class"),
             Class::NotFound
+            | Class::KindNotServed
             | Class::AlreadyExists
             | Class::Conflict
             | Class::Gone

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class as FailureClass, Outcome, Scope, Success, WatchCommand};
+use lockstep_engine::action::{Action, Answer, Class as FailureClass, Outcome, Scope, WatchCommand};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::machine::{Amount, Measure, Note};
@@ -72,14 +72,13 @@ impl Controller {
     /// is discovered again later.
     pub(super) fn learn(&mut self, asked: &BTreeSet<String>, outcomes: Vec<Outcome>) {
         for (api_version, outcome) in asked.iter().zip(outcomes) {
-            let kinds = match outcome {
-                Ok(Success::Kinds(kinds)) => kinds,
-                Err(failure) if failure.class == FailureClass::NotFound => Vec::new(),
+            let kinds = match outcome.kinds() {
+                Ok(kinds) => kinds,
+                Err(failure) if failure.class == FailureClass::KindNotServed => Vec::new(),
                 Err(failure) => {
                     self.store.kinds.fail(api_version, failure);
                     continue;
                 }
-                Ok(_) => continue,
             };
             self.store.kinds.learn(api_version, kinds);
             self.unwatch_gone(api_version);

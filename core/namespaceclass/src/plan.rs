@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_crds::namespaceclass::AppliedResource;
-use lockstep_engine::action::{Class, Outcome, Success};
+use lockstep_engine::action::{Answer, Outcome};
 use lockstep_engine::object::{Kind, is_deleting};
 use lockstep_engine::time::Monotonic;
 use serde::{Deserialize, Serialize};
@@ -304,11 +304,11 @@ impl Work {
     pub fn pruned(&mut self, outcomes: Vec<Outcome>) {
         for (removal, outcome) in std::mem::take(&mut self.removals).into_iter().zip(outcomes) {
             let what = format!("{} {}", removal.resource.kind, removal.resource.name);
-            let cause = match outcome {
-                Ok(Success::Object(object)) if is_deleting(&object) => ConditionCause::waiting(&what),
+            let cause = match outcome.remaining() {
+                Ok(Some(object)) if is_deleting(&object) => ConditionCause::waiting(&what),
                 Ok(_) => continue,
                 // It existed a moment ago. It is dropped from the status once a read has shown that it is gone.
-                Err(failure) if failure.class == Class::NotFound => ConditionCause::waiting(&what),
+                Err(failure) if failure.is_absence() => ConditionCause::waiting(&what),
                 Err(failure) => {
                     ConditionCause::failed(&format!("{what}: removing it"), reason::PRUNE_FAILED, &failure)
                 }

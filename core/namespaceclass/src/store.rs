@@ -161,14 +161,14 @@ impl Store {
     /// failure settled the kind.
     pub fn refuse(&mut self, kind: &Arc<Kind>, failure: Failure) -> bool {
         let Some(resources) = self.resources.get_mut(kind) else { return false };
-        resources.is_missed |= failure.class == FailureClass::NotFound;
+        resources.is_missed |= failure.class == FailureClass::KindNotServed;
         if resources.refused.is_some() {
             return false;
         }
         let is_synced = resources.cache.is_synced();
         let is_refused = match failure.class {
             FailureClass::Throttled | FailureClass::Gone => !is_synced && resources.is_put_off_again(),
-            FailureClass::Forbidden | FailureClass::NotFound | FailureClass::Invalid => {
+            FailureClass::Forbidden | FailureClass::KindNotServed | FailureClass::Invalid => {
                 !is_synced || resources.fails_again()
             }
             _ => !is_synced && resources.fails_again(),

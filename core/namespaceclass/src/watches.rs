@@ -200,7 +200,7 @@ impl Control for Controller {
     fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
         // The kind may be gone altogether: it is discovered again before its classes are validated again. Discovery may be
         // stale, so this is done each time that the watch gets this answer.
-        if failure.class == FailureClass::NotFound {
+        if failure.class == FailureClass::KindNotServed {
             self.store.kinds.forget(&kind.api_version());
             self.wake_classes_using(kind);
         }

@@ -29,7 +29,9 @@ use std::time::Duration;
 
 use lockstep_engine::action::{Action, ActionId, Outcome, Scope, WatchCommand};
 use lockstep_engine::conditions::Status;
-use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Note, Step, WorkQueue, Workload};
+use lockstep_engine::machine::{
+    Deadline, DeadlineReason, Event, Machine, Metric, Note, Step, WorkQueue, Workload,
+};
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_engine::trace::Trace;
 
@@ -194,7 +196,7 @@ impl Machine for Sentinel {
         if !self.is_acting {
             return None;
         }
-        let due = |reason: &'static str| move |at: Monotonic| Deadline { at, reason };
+        let due = |name| move |at: Monotonic| Deadline { at, reason: DeadlineReason::Work(name) };
         let config = self.loader.next_due().map(due("configuration"));
         let secret = self.secret_due().map(due("secret"));
         let status = self.conditions.due().map(due("status"));

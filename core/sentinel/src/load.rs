@@ -9,7 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_crds::sentinel::SecretKeyRef;
-use lockstep_engine::action::{Action, KubeRequest, Outcome, Success};
+use lockstep_engine::action::{Action, Answer, KubeRequest, Outcome};
 use lockstep_engine::broker::Broker;
 use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::object::{Kind, ObjectRef, generation, metadata, resource_version};
@@ -201,11 +201,8 @@ impl Sentinel {
         }
         self.loader.is_reading_secret = false;
         self.loader.secret_not_before = now.monotonic + RETRY;
-        let url = match outcome {
-            Ok(Success::Object(object)) => {
-                url_in(&object, &secret.key).and_then(|url| config::broker_url(&url))
-            }
-            Ok(_) => Err("the server's answer is no Secret".to_owned()),
+        let url = match outcome.object() {
+            Ok(object) => url_in(&object, &secret.key).and_then(|url| config::broker_url(&url)),
             Err(failure) => Err(failure.to_string()),
         };
         match url {

@@ -163,9 +163,9 @@ impl Conditions {
     /// the watch will show that.
     pub(super) fn write_failed(&mut self, class: Class, now: Monotonic) -> bool {
         self.is_writing = false;
-        let is_outdated = matches!(class, Class::Conflict | Class::NotFound);
+        let is_outdated = matches!(class, Class::Conflict | Class::NotFound | Class::KindNotServed);
         let retry = match class {
-            Class::Conflict | Class::NotFound => PACE_URGENT,
+            _ if is_outdated => PACE_URGENT,
             Class::Forbidden => RETRY_FORBIDDEN,
             _ => RETRY,
         };

@@ -66,7 +66,7 @@ pub fn masked(text: &str) -> String {
 fn from_status(status: &kube::core::Status) -> Failure {
     let retry_after = status.details.as_ref().map(|details| details.retry_after_seconds).filter(|s| *s > 0);
     Failure {
-        class: class(status.code, &status.reason),
+        class: class(status.code, status),
         message: cut(&status.message),
         retry_after: retry_after.map(|seconds| Duration::from_secs(seconds.into())),
     }

@@ -155,7 +155,7 @@ impl Driver {
             };
             woke = event == Event::TimerFired;
             if let (true, Some(deadline)) = (woke, deadline) {
-                debug!(controller = name, reason = deadline.reason, "woke");
+                debug!(controller = name, reason = deadline.reason.name(), "woke");
             }
             self.turn(event);
         }

@@ -8,7 +8,7 @@ use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
 use lockstep_engine::action::{Action, ActionId, KubeRequest, Request as Asked};
-use lockstep_engine::machine::{Deadline, Event, Machine, Step, WorkQueue, Workload};
+use lockstep_engine::machine::{Deadline, DeadlineReason, Event, Machine, Step, WorkQueue, Workload};
 use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_engine::time::{Monotonic, Now};
 use prometheus::Registry;
@@ -49,7 +49,7 @@ impl<F: FnMut(&Event, &mut Option<Monotonic>) -> Vec<(u64, Action)>> Machine for
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        self.deadline.map(|at| Deadline { at, reason: "test" })
+        self.deadline.map(|at| Deadline { at, reason: DeadlineReason::Work("test") })
     }
 
     fn workload(&self) -> Workload {

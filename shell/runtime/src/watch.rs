@@ -175,7 +175,7 @@ async fn keep_watching<K, T>(
                 // for another reason may have missed anything, and the machine that got the failure waits for a new list.
                 let is_refused = matches!(
                     failure.class,
-                    Class::Gone | Class::Forbidden | Class::NotFound | Class::Invalid
+                    Class::Gone | Class::Forbidden | Class::NotFound | Class::KindNotServed | Class::Invalid
                 );
                 if is_refused || is_doubted || is_lost {
                     break;

@@ -12,7 +12,7 @@ use lockstep_engine::action::{
     Action, ActionId, Class, KubeRequest, Outcome, Request, Scope, Success, WatchCommand,
 };
 use lockstep_engine::cache::{Cache, Cached};
-use lockstep_engine::machine::{Deadline, Event, Machine, Step};
+use lockstep_engine::machine::{Deadline, DeadlineReason, Event, Machine, Step};
 use lockstep_engine::object::{Kind, ObjectRef, metadata, resource_version};
 use lockstep_engine::random::Random;
 use lockstep_engine::time::{Monotonic, Now};
@@ -123,8 +123,11 @@ impl<C: Controller> Level<C> {
         let timers = self.timers.values().map(|timer| (timer.at, timer.at_rest));
         let waited_for = timers.chain(self.held_back.values().map(|at| (*at, false)));
         let ahead: Vec<(Monotonic, bool)> = waited_for.filter(|(at, _)| *at > now).collect();
-        let reason =
-            if ahead.iter().all(|(_, at_rest)| *at_rest) { "resync" } else { "the next step is due" };
+        let reason = if ahead.iter().all(|(_, at_rest)| *at_rest) {
+            DeadlineReason::Resync
+        } else {
+            DeadlineReason::Work("the next step is due")
+        };
         ahead.into_iter().map(|(at, _)| at).min().map(|at| Deadline { at, reason })
     }
 }

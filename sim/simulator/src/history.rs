@@ -94,7 +94,11 @@ impl WrittenEvent {
         self.refused = outcome.as_ref().is_err_and(|failure| {
             matches!(
                 failure.class,
-                Class::AlreadyExists | Class::Forbidden | Class::Invalid | Class::NotFound
+                Class::AlreadyExists
+                    | Class::Forbidden
+                    | Class::Invalid
+                    | Class::NotFound
+                    | Class::KindNotServed
             )
         });
     }

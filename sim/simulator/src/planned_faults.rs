@@ -164,9 +164,10 @@ fn millis(at: Duration) -> u64 {
     u64::try_from(at.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns whether a failure would be a false answer: a controller must believe a `NotFound` from a read.
+/// Returns whether a failure would be a false answer: a controller must believe from a read that there is no such object, or
+/// no such kind.
 fn is_a_lie(what: &What, action: &Action) -> bool {
-    matches!(what, What::Fail { class: Class::NotFound, .. })
+    matches!(what, What::Fail { class: Class::NotFound | Class::KindNotServed, .. })
         && matches!(
             action,
             Action::Kube(KubeRequest::Get { .. } | KubeRequest::List { .. } | KubeRequest::Discover { .. })

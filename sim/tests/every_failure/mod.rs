@@ -73,8 +73,8 @@ pub(crate) fn leads_to_the_same_world<B: Stage>(flows: &[Flow<B>], name: &str) {
     let fates: Vec<FaultVerdict> = fates.collect();
     let mut runs = 0;
     for (at, action) in (0..).zip(&actions) {
-        let is_a_lie =
-            |fate: &&FaultVerdict| B::is_sure(action) && **fate == FaultVerdict::failed(Class::NotFound);
+        let absences = [Class::NotFound, Class::KindNotServed].map(FaultVerdict::failed);
+        let is_a_lie = |fate: &&FaultVerdict| B::is_sure(action) && absences.contains(fate);
         for fate in fates.iter().filter(|fate| !is_a_lie(fate)) {
             let (mut stage, needed, objects) = observe(flow, Some((at, fate.clone())));
             let target = action.target().map(ToString::to_string).unwrap_or_default();

@@ -6,7 +6,7 @@ use http::Method;
 use lockstep_apiserver::server::ApiServer;
 use lockstep_engine::action::{Action, ActionId, Class, KubeRequest, Request};
 use lockstep_engine::backoff::Backoff;
-use lockstep_engine::machine::{Deadline, Event, Machine, Step};
+use lockstep_engine::machine::{Deadline, DeadlineReason, Event, Machine, Step};
 use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_external as external;
@@ -59,7 +59,9 @@ impl Machine for Bridge {
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        self.due.filter(|_| self.leading).map(|at| Deadline { at, reason: "another attempt" })
+        self.due
+            .filter(|_| self.leading)
+            .map(|at| Deadline { at, reason: DeadlineReason::Work("another attempt") })
     }
 
     fn is_synced(&self) -> bool {

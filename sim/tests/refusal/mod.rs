@@ -9,8 +9,14 @@ use lockstep_engine::object::Kind;
 use lockstep_sim::cluster::FaultModel;
 
 /// The failures of a list.
-pub(crate) const CLASSES: [Class; 6] =
-    [Class::NotFound, Class::Forbidden, Class::Gone, Class::Throttled, Class::Unavailable, Class::Unknown];
+pub(crate) const CLASSES: [Class; 6] = [
+    Class::KindNotServed,
+    Class::Forbidden,
+    Class::Gone,
+    Class::Throttled,
+    Class::Unavailable,
+    Class::Unknown,
+];
 
 /// Makes the list of that number fail with this class.
 pub(crate) struct Refusal {

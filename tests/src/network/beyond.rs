@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, Request};
-use lockstep_engine::machine::{Deadline, Event, Machine, Step, Wrapper};
+use lockstep_engine::machine::{Deadline, DeadlineReason, Event, Machine, Step, Wrapper};
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_sim::cluster::ExternalSystems;
 
@@ -73,7 +73,10 @@ impl Wrapper for Answered {
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        let answer = self.asked.front().map(|(at, _)| Deadline { at: *at, reason: "an answer comes" });
+        let answer = self
+            .asked
+            .front()
+            .map(|(at, _)| Deadline { at: *at, reason: DeadlineReason::Work("an answer comes") });
         [self.machine.deadline(), answer].into_iter().flatten().min_by_key(|deadline| deadline.at)
     }
 }

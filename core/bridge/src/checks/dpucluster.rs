@@ -97,9 +97,9 @@ pub fn objects(key: &Name, bridge: &Bridge) -> Vec<ObjectRef> {
 fn words(failure: &Failure) -> String {
     match failure.class {
         Class::Forbidden => format!("permission denied ({})", failure.message),
-        // The server gives this answer to a list only if there is no such kind.
-        Class::NotFound => "the DPUCluster CRD is not installed".to_owned(),
-        Class::AlreadyExists
+        Class::KindNotServed => "the DPUCluster CRD is not installed".to_owned(),
+        Class::NotFound
+        | Class::AlreadyExists
         | Class::Conflict
         | Class::Invalid
         | Class::Gone

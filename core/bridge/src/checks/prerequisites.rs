@@ -207,8 +207,9 @@ fn is_copied(snapshot: &BridgeSnapshot<'_>, role: SecretRole) -> bool {
 /// A prerequisite that can't be checked.
 fn unknown(what: &str, failure: &Failure, remedy: &str) -> Unmet {
     Unmet::wait(match failure.class {
-        Class::NotFound => format!("{what} are not served here; {remedy}"),
-        Class::Forbidden
+        Class::KindNotServed => format!("{what} are not served here; {remedy}"),
+        Class::NotFound
+        | Class::Forbidden
         | Class::AlreadyExists
         | Class::Conflict
         | Class::Invalid

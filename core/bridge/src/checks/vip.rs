@@ -59,7 +59,7 @@ fn conflict(snapshot: &BridgeSnapshot<'_>, address: IpAddr) -> Option<Unmet> {
 fn membership(snapshot: &BridgeSnapshot<'_>, address: IpAddr) -> Option<Unmet> {
     if let Some(failure) = snapshot.store.refusal(Source::Pools) {
         return Some(Unmet::wait(match failure.class {
-            Class::NotFound => "MetalLB is not installed: IPAddressPools are not served here".to_owned(),
+            Class::KindNotServed => "MetalLB is not installed: IPAddressPools are not served here".to_owned(),
             _ => format!("IPAddressPools can't be watched ({})", failure.message),
         }));
     }

@@ -106,7 +106,8 @@ impl Checked {
             )),
             Class::Invalid => Some(format!("release image {image}: {}", failure.message)),
             // The result is unknown; the cluster is created all the same.
-            Class::AlreadyExists
+            Class::KindNotServed
+            | Class::AlreadyExists
             | Class::Conflict
             | Class::Gone
             | Class::Throttled

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_crds::bridge::DPFHCPBridgeStatus;
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Success};
+use lockstep_engine::action::{Action, Answer, Class, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::conditions::{self, Finding, Status};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Name, controller_uid, is_deleting, metadata, precondition, text};
@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use crate::controller::Controller;
 use crate::desired::secret_copy;
 use crate::model::bridge::Bridge;
-use crate::model::lookup::{Lookup, lookup};
+use crate::model::lookup::Lookup;
 use crate::model::secret::SecretRole;
 use crate::names::{self, FINALIZER, bridge_ref, condition, reason};
 use crate::phase::Phase;
@@ -126,14 +126,12 @@ impl Controller {
             Stage::Reporting(verdict) => Next::Done(
                 self.deletion_status_written(key, outcomes).map_or_else(|retry| retry, |()| verdict),
             ),
-            Stage::Leaving => match outcomes.into_iter().next() {
-                Some(Err(failure)) if failure.class != Class::NotFound => {
-                    Next::Done(Verdict::retry("taking the finalizer out", &failure))
-                }
-                _ => {
+            Stage::Leaving => match only(outcomes).found() {
+                Ok(_) => {
                     self.store.memories.remove(key);
                     Next::Done(Verdict::Converged)
                 }
+                Err(failure) => Next::Done(Verdict::retry("taking the finalizer out", &failure)),
             },
         }
     }
@@ -159,7 +157,7 @@ impl Controller {
         let Some(bridge) = self.store.bridges.get(key) else { return Next::Done(Verdict::Converged) };
         let mut removal = Removal::default();
         for (target, outcome) in CleanupTarget::ALL.into_iter().zip(outcomes) {
-            removal.plan(target, key, bridge, lookup(outcome));
+            removal.plan(target, key, bridge, outcome.found());
         }
         self.remove_next(key, removal, now)
     }
@@ -173,13 +171,13 @@ impl Controller {
     }
 
     fn removed(&mut self, key: &Name, mut removal: Removal, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
-        if let (Some((target, _)), Some(outcome)) = (removal.steps.pop_front(), outcomes.into_iter().next()) {
-            match outcome {
+        if let Some((target, _)) = removal.steps.pop_front() {
+            match only(outcomes).remaining() {
                 // It is still being deleted.
-                Ok(Success::Object(_)) if target != CleanupTarget::Reference => {}
+                Ok(Some(_)) if target != CleanupTarget::Reference => {}
                 Ok(_) => removal.left.retain(|left| *left != target),
                 // It existed a moment ago. So it is read once more before it counts as gone.
-                Err(failure) if failure.class == Class::NotFound => {}
+                Err(failure) if failure.is_absence() => {}
                 Err(failure) => removal.failures.push((target, failure)),
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, ResolveImage, Success};
+use lockstep_engine::action::{Action, Answer, Class, KubeRequest, Outcome, ResolveImage};
 use lockstep_engine::image::ImageReference;
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::{Name, ObjectRef};
@@ -16,7 +16,7 @@ use crate::checks::{dpucluster, release_image};
 use crate::controller::Controller;
 use crate::desired::secret_copy::{self, CopyComparison};
 use crate::model::image::Checked;
-use crate::model::lookup::{Lookup, lookup};
+use crate::model::lookup::Lookup;
 use crate::model::managed_object::ManagedObject;
 use crate::model::secret::{SecretRole, Verified, marker};
 use crate::model::source::Source;
@@ -97,7 +97,7 @@ impl Controller {
         let mut secrets: Vec<(SecretRole, Arc<Value>)> = Vec::new();
         let mut copies: Vec<(SecretRole, Lookup<Arc<Value>>)> = Vec::new();
         for (read, outcome) in reads.into_iter().zip(outcomes) {
-            let found = lookup(outcome);
+            let found = outcome.found();
             match read {
                 Read::DpuCluster => {
                     let trimmed = |object: Arc<Value>| Source::DpuClusters.trim(&object).unwrap_or_default();
@@ -203,23 +203,18 @@ impl Controller {
     ) {
         for (handed, outcome) in handed.into_iter().zip(outcomes) {
             let memory = self.store.memories.entry(key.clone()).or_default();
-            match (handed, outcome) {
-                (PendingCopy::Secret(role, source), Ok(Success::Object(copy))) => {
-                    memory.secrets.insert(role, Verified::new(&source, Some(&copy), None));
-                    self.absorb(key, Source::Secrets, &copy);
-                }
-                (PendingCopy::Secret(role, _), Err(failure)) => {
-                    progress.failures.push((ManagedObject::Secret(role), failure));
-                }
-                (PendingCopy::Secret(..), Ok(_)) => {}
-                (PendingCopy::Image(image, secret), outcome) => {
-                    let answer = match outcome {
-                        Ok(Success::Image(found)) => Ok(found),
-                        Ok(_) => Err(Failure::new(Class::Unknown, "the answer is about no image")),
-                        Err(failure) => Err(failure),
-                    };
+            match handed {
+                PendingCopy::Secret(role, source) => match outcome.object() {
+                    Ok(copy) => {
+                        memory.secrets.insert(role, Verified::new(&source, Some(&copy), None));
+                        self.absorb(key, Source::Secrets, &copy);
+                    }
+                    Err(failure) => progress.failures.push((ManagedObject::Secret(role), failure)),
+                },
+                PendingCopy::Image(image, secret) => {
                     let before = memory.image.take();
-                    memory.image = Some(Checked::take(before, &image, secret, answer, now.monotonic));
+                    let checked = Checked::take(before, &image, secret, outcome.image(), now.monotonic);
+                    memory.image = Some(checked);
                 }
             }
         }
@@ -230,7 +225,7 @@ impl Controller {
 fn reads(snapshot: &BridgeSnapshot<'_>) -> (Vec<Read>, Vec<Action>) {
     let mut reads = BTreeSet::new();
     let refusal = snapshot.store.refusal(Source::DpuClusters).map(|failure| failure.class);
-    if snapshot.bridge.dpu_cluster.is_some() && refusal.is_some_and(|class| class != Class::NotFound) {
+    if snapshot.bridge.dpu_cluster.is_some() && refusal.is_some_and(|class| class != Class::KindNotServed) {
         reads.insert(Read::DpuCluster);
     }
     for source in [Source::HostedClusters, Source::NodePools] {

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::bridge::DPFHCPBridgeStatus;
-use lockstep_engine::action::{Action, Outcome, Success};
+use lockstep_engine::action::{Action, Answer, Outcome, only};
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::Name;
@@ -63,12 +63,12 @@ impl Controller {
 
     /// Processes the answer to a status write. An error is the verdict with which the pass ends.
     pub(super) fn status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
-        match outcomes.into_iter().next() {
-            Some(Ok(Success::Object(object))) => {
+        match only(outcomes).object() {
+            Ok(object) => {
                 self.store.bridges.absorb(key.clone(), Bridge::read(&object));
                 Ok(())
             }
-            Some(Err(failure)) => {
+            Err(failure) => {
                 let message = format!("Failed to update DPFHCPBridge status: {failure}");
                 self.outbox.notes.push(Note::Error { message, objects: vec![bridge_ref(key)] });
                 Err(Verdict::Retry {
@@ -78,7 +78,6 @@ impl Controller {
                     user_error: false,
                 })
             }
-            _ => Err(retry::lagging()),
         }
     }
 }

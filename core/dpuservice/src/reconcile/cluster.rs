@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Success};
+use lockstep_engine::action::{Action, Answer, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::Name;
 use lockstep_engine::time::Now;
@@ -113,19 +113,19 @@ impl Controller {
     fn cluster_read(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Next<Stage> {
         let Some(cluster) = self.store.clusters.get(key).cloned() else { return Next::Done(lagging()) };
         let mut outcomes = outcomes.into_iter();
-        let source = match outcomes.next() {
-            Some(Ok(Success::Object(source))) => source,
+        let source = match outcomes.next().map(Answer::object) {
+            Some(Ok(source)) => source,
             Some(Err(failure)) => return self.fail(key, "its kubeconfig can't be read", &failure),
-            _ => return Next::Done(lagging()),
+            None => return Next::Done(lagging()),
         };
-        let existing = match outcomes.next() {
-            Some(Ok(Success::Object(existing))) => Some(existing),
+        let existing = match outcomes.next().map(Answer::found) {
+            Some(Ok(Some(existing))) => Some(existing),
             // It was deleted in between; that event enqueues this key.
-            Some(Err(failure)) if failure.class == Class::NotFound => return Next::Done(lagging()),
+            Some(Ok(None)) => return Next::Done(lagging()),
             Some(Err(failure)) => {
                 return self.fail(key, "its Secret in Argo CD's namespace can't be read", &failure);
             }
-            _ => None,
+            None => None,
         };
         for object in [Some(&source), existing.as_ref()].into_iter().flatten() {
             self.absorb_secret(object);
@@ -186,18 +186,15 @@ impl Controller {
     }
 
     fn secret_written(&mut self, key: &Name, found: Found, outcomes: Vec<Outcome>) -> Next<Stage> {
-        match outcomes.into_iter().next() {
-            Some(Ok(Success::Object(object))) => {
+        match only(outcomes).object() {
+            Ok(object) => {
                 let compared =
                     found.compared.map(|(source, _)| (source, Some(Secret::read(&object).marker())));
                 self.absorb_secret(&object);
                 let _ = self.find(key, &Found { compared, ..found });
                 self.follow(key)
             }
-            Some(Err(failure)) => {
-                self.fail(key, "its Secret in Argo CD's namespace can't be written", &failure)
-            }
-            _ => Next::Done(lagging()),
+            Err(failure) => self.fail(key, "its Secret in Argo CD's namespace can't be written", &failure),
         }
     }
 
@@ -225,14 +222,11 @@ impl Controller {
     fn followed(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
         let mut failed = None;
         for outcome in outcomes {
-            match outcome {
-                Ok(Success::Object(object)) => {
-                    self.absorb_application(&Name::of(&object), App::read(&object));
-                }
+            match outcome.object() {
+                Ok(object) => self.absorb_application(&Name::of(&object), App::read(&object)),
                 // It is gone.
-                Err(failure) if failure.class == Class::NotFound => {}
+                Err(failure) if failure.is_absence() => {}
                 Err(failure) => failed = Some(failure),
-                Ok(_) => {}
             }
         }
         match failed {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, KubeRequest, Outcome, Success};
+use lockstep_engine::action::{Action, Answer, KubeRequest, Outcome};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Name, is_deleting};
 use lockstep_engine::time::Now;
@@ -102,16 +102,17 @@ impl Controller {
 
     fn applications_surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
         let mut outcomes = outcomes.into_iter();
-        let found = match surveyed_or_end(outcomes.next()) {
+        let Some(survey) = outcomes.next() else { return Next::Done(lagging()) };
+        let found = match surveyed_or_end(survey) {
             Ok(found) => found,
             Err(verdict) => return Next::Done(verdict),
         };
-        match outcomes.next() {
-            Some(Ok(_)) => return Next::Done(lagging()),
-            Some(Err(failure)) if failure.class != Class::NotFound => {
+        match outcomes.next().map(Answer::found) {
+            Some(Ok(Some(_))) => return Next::Done(lagging()),
+            Some(Err(failure)) => {
                 return Next::Done(Verdict::retry("reading the DPUCluster", &failure));
             }
-            _ => {}
+            Some(Ok(None)) | None => {}
         }
         // The state may have changed in the meantime.
         if self.store.is_wanted() && self.store.stays(key).is_some() {
@@ -147,8 +148,8 @@ impl Controller {
         for ((name, version), outcome) in removed.iter().zip(outcomes) {
             let message = outcome.as_ref().err().map(|failure| failure.message.as_str());
             self.set_removal_failure(name, message);
-            match outcome {
-                Ok(Success::Object(object)) if is_deleting(&object) => {
+            match outcome.remaining() {
+                Ok(Some(object)) if is_deleting(&object) => {
                     self.absorb_secret(&object);
                 }
                 Ok(_) => {

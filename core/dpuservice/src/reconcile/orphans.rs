@@ -5,7 +5,7 @@
 //!  begin ─▶ Asking (is it really gone?) ─▶ Removing
 //! ```
 
-use lockstep_engine::action::{Action, Class, KubeRequest, Outcome, Success};
+use lockstep_engine::action::{Action, Answer, KubeRequest, Outcome, only};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::Name;
 use serde::{Deserialize, Serialize};
@@ -36,16 +36,15 @@ impl Controller {
 
     pub(super) fn resume_sweep(&mut self, key: &Name, stage: Stage, outcomes: Vec<Outcome>) -> Next<Stage> {
         match stage {
-            Stage::Asking => match outcomes.into_iter().next() {
-                Some(Err(failure)) if failure.class == Class::NotFound => self.sweep(key),
-                Some(Err(failure)) => Next::Done(Verdict::retry("reading the DPUService", &failure)),
-                Some(Ok(Success::Object(object))) => {
+            Stage::Asking => match only(outcomes).found() {
+                Ok(None) => self.sweep(key),
+                Err(failure) => Next::Done(Verdict::retry("reading the DPUService", &failure)),
+                Ok(Some(object)) => {
                     let was_wanted = self.store.is_wanted();
                     self.store.services.absorb(key.clone(), Service::read(&object));
                     self.service_changed(was_wanted);
                     Next::Done(lagging())
                 }
-                _ => Next::Done(lagging()),
             },
             Stage::Removing(names) => self.swept(key, &names, outcomes),
         }
@@ -63,9 +62,9 @@ impl Controller {
     fn swept(&mut self, key: &Name, names: &[Name], outcomes: Vec<Outcome>) -> Next<Stage> {
         let mut failed = None;
         for (name, outcome) in names.iter().zip(outcomes) {
-            match outcome {
-                Ok(Success::Object(object)) => self.absorb_application(name, App::read(&object)),
-                Ok(_) => self.application_removed(name),
+            match outcome.remaining() {
+                Ok(Some(object)) => self.absorb_application(name, App::read(&object)),
+                Ok(None) => self.application_removed(name),
                 Err(failure) => failed = Some(failure),
             }
         }

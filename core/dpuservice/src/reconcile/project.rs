@@ -13,7 +13,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstep_engine::action::{Action, Failure, KubeRequest, Outcome, Success};
+use lockstep_engine::action::{Action, Answer, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::cache::Cached as _;
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::is_deleting;
@@ -108,7 +108,7 @@ impl Controller {
     }
 
     fn servers_surveyed(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
-        let found = match surveyed_or_end(outcomes.into_iter().next()) {
+        let found = match surveyed_or_end(only(outcomes)) {
             Ok(found) => found,
             Err(verdict) => return Next::Done(verdict),
         };
@@ -122,15 +122,14 @@ impl Controller {
     }
 
     fn project_written(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
-        let failure = match outcomes.into_iter().next() {
-            Some(Ok(Success::Object(object))) => {
+        let failure = match only(outcomes).object() {
+            Ok(object) => {
                 self.store.projects.absorb(name(), Project::read(&object));
                 // It does not enqueue itself: if the server changed what was written, it would be written without end.
                 self.wake_by_project();
                 None
             }
-            Some(Err(failure)) => Some(failure),
-            _ => return Next::Done(lagging()),
+            Err(failure) => Some(failure),
         };
         if failure.as_ref().is_none_or(|failure| !failure.passes()) {
             self.set_project_failure(failure.as_ref());
@@ -151,7 +150,7 @@ impl Controller {
     }
 
     fn project_surveyed(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
-        let left = match surveyed_or_end(outcomes.into_iter().next()) {
+        let left = match surveyed_or_end(only(outcomes)) {
             Ok(found) => !found.is_empty(),
             Err(verdict) => return Next::Done(verdict),
         };
@@ -173,16 +172,16 @@ impl Controller {
     }
 
     fn project_removed(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
-        match outcomes.into_iter().next() {
-            Some(Ok(Success::Object(object))) if is_deleting(&object) => {
+        match only(outcomes).remaining() {
+            Ok(Some(object)) if is_deleting(&object) => {
                 self.store.projects.absorb(name(), Project::read(&object));
             }
             // This includes NotFound: it existed a moment ago. The watch shows when it is gone.
-            Some(Err(failure)) => {
+            Err(failure) => {
                 self.set_removal_failure(&name(), Some(&failure.message));
                 return Next::Done(Verdict::retry("removing the AppProject", &failure));
             }
-            _ => {
+            Ok(_) => {
                 if let Some(project) = self.store.project() {
                     let version = project.resource_version();
                     self.store.projects.removed(name(), version);

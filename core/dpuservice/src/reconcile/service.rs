@@ -26,7 +26,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Success};
+use lockstep_engine::action::{Action, Answer, Class, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{Name, annotation, is_deleting};
@@ -119,13 +119,12 @@ impl Controller {
     }
 
     fn entered(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
-        match outcomes.into_iter().next() {
-            Some(Ok(Success::Object(object))) => {
+        match only(outcomes).object() {
+            Ok(object) => {
                 self.store.services.absorb(key.clone(), Service::read(&object));
                 self.prove(key, Pass { is_there: true, ..Pass::default() }, now)
             }
-            Some(Err(failure)) => Next::Done(Verdict::retry("entering the finalizer", &failure)),
-            _ => Next::Done(lagging()),
+            Err(failure) => Next::Done(Verdict::retry("entering the finalizer", &failure)),
         }
     }
 
@@ -164,29 +163,31 @@ impl Controller {
         now: Now,
     ) -> Next<Stage> {
         for (doubt, outcome) in doubts.into_iter().zip(outcomes) {
-            match (doubt, outcome) {
-                (Doubt::Service, Ok(Success::Object(object))) => {
-                    let read = Service::read(&object);
-                    let known = self.store.services.get(key);
-                    pass.is_there = known.is_some_and(|known| known.uid == read.uid) && !read.deleting;
-                    pass.lags |= !pass.is_there;
-                }
-                (Doubt::Service, Err(failure)) if failure.class != Class::NotFound => {
-                    return Next::Done(Verdict::retry("reading the DPUService", &failure));
-                }
-                (Doubt::Service, _) => pass.lags = true,
-                (Doubt::Cluster(cluster), Ok(Success::Object(object))) if is_deleting(&object) => {
-                    pass.gone.insert(cluster);
-                }
-                (Doubt::Cluster(cluster), Ok(Success::Object(object))) => {
-                    self.store.clusters.absorb(cluster.clone(), Cluster::read(&object));
-                    self.outbox.woken.push(Key::Cluster(cluster));
-                }
-                (Doubt::Cluster(cluster), Err(failure)) if failure.class == Class::NotFound => {
-                    pass.gone.insert(cluster);
-                }
-                (Doubt::First(cluster, first), outcome) => {
-                    let found = surveyed(Some(outcome)).unwrap_or_default();
+            match doubt {
+                Doubt::Service => match outcome.found() {
+                    Ok(Some(object)) => {
+                        let read = Service::read(&object);
+                        let known = self.store.services.get(key);
+                        pass.is_there = known.is_some_and(|known| known.uid == read.uid) && !read.deleting;
+                        pass.lags |= !pass.is_there;
+                    }
+                    Ok(None) => pass.lags = true,
+                    Err(failure) => return Next::Done(Verdict::retry("reading the DPUService", &failure)),
+                },
+                Doubt::Cluster(cluster) => match outcome.found() {
+                    Ok(Some(object)) if !is_deleting(&object) => {
+                        self.store.clusters.absorb(cluster.clone(), Cluster::read(&object));
+                        self.outbox.woken.push(Key::Cluster(cluster));
+                    }
+                    Ok(_) => {
+                        pass.gone.insert(cluster);
+                    }
+                    Err(failure) => {
+                        pass.failures.insert(cluster, failure);
+                    }
+                },
+                Doubt::First(cluster, first) => {
+                    let found = surveyed(outcome).unwrap_or_default();
                     let is_first =
                         |(name, app): &(Name, App)| *name == first && app.cluster == cluster && !app.deleting;
                     if found.iter().any(is_first) {
@@ -194,10 +195,6 @@ impl Controller {
                     } else {
                         pass.lags = true;
                     }
-                }
-                (Doubt::Cluster(_), Ok(_)) => {}
-                (Doubt::Cluster(cluster), Err(failure)) => {
-                    pass.failures.insert(cluster, failure);
                 }
             }
         }
@@ -255,20 +252,20 @@ impl Controller {
         now: Now,
     ) -> Next<Stage> {
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
-            match outcome {
-                Ok(Success::Object(object)) => {
+            match outcome.remaining() {
+                Ok(Some(object)) => {
                     let app = App::read(&object);
                     if let (What::Terminate, Some(app)) = (task.what, &app) {
                         self.report_ended(key, &task.application, app, now);
                     }
                     self.absorb_application(&task.application, app);
                 }
-                Ok(_) => self.application_removed(&task.application),
+                Ok(None) => self.application_removed(&task.application),
                 // The watch shows who has the name, or that an object that existed a moment ago is gone.
                 Err(failure)
                     if (task.what == What::Create && failure.class == Class::AlreadyExists)
                         || (matches!(task.what, What::Remove | What::Terminate)
-                            && failure.class == Class::NotFound)
+                            && failure.is_absence())
                         // The sync that delayed a change may have ended by itself.
                         || (task.what == What::Terminate && failure.class == Class::Conflict) =>
                 {

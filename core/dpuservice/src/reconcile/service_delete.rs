@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, Outcome, Success};
+use lockstep_engine::action::{Action, Answer, Outcome, only};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::Name;
@@ -93,13 +93,12 @@ impl Controller {
     }
 
     fn removal_surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<Step> {
-        let found = match surveyed(outcomes.into_iter().next()) {
+        let found = match surveyed(only(outcomes)) {
             Ok(found) => found,
-            Err(Some(failure)) => {
+            Err(failure) => {
                 let verdict = Verdict::retry("listing Applications", &failure);
                 return self.report_removal(key, &[], Some((verdict, failure.message)), now);
             }
-            Err(None) => return Next::Done(lagging()),
         };
         let left: Vec<(Name, App)> = found.into_iter().filter(|(_, app)| app.service == *key).collect();
         if left.is_empty() {
@@ -127,15 +126,15 @@ impl Controller {
         let mut left = Vec::new();
         let mut failed = None;
         for (name, outcome) in names.iter().zip(outcomes) {
-            match outcome {
-                Ok(Success::Object(object)) => {
+            match outcome.remaining() {
+                Ok(Some(object)) => {
                     let app = App::read(&object);
                     left.extend(app.clone().map(|app| (name.clone(), app)));
                     self.absorb_application(name, app);
                 }
-                Ok(_) => self.application_removed(name),
+                Ok(None) => self.application_removed(name),
                 // It existed a moment ago. The watch shows when it is gone.
-                Err(failure) if failure.class == Class::NotFound => return Next::Done(lagging()),
+                Err(failure) if failure.is_absence() => return Next::Done(lagging()),
                 Err(failure) => failed = Some(failure),
             }
         }
@@ -187,15 +186,14 @@ impl Controller {
     }
 
     fn left(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Next<Step> {
-        match outcomes.into_iter().next() {
-            Some(Ok(Success::Object(object))) => {
+        match only(outcomes).found() {
+            Ok(Some(object)) => {
                 self.store.services.absorb(key.clone(), Service::read(&object));
                 Next::Done(Verdict::Converged)
             }
             // Another client has removed it.
-            Some(Err(failure)) if failure.class == Class::NotFound => Next::Done(Verdict::Converged),
-            Some(Err(failure)) => Next::Done(Verdict::retry("taking the finalizer out", &failure)),
-            _ => Next::Done(lagging()),
+            Ok(None) => Next::Done(Verdict::Converged),
+            Err(failure) => Next::Done(Verdict::retry("taking the finalizer out", &failure)),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::dpuservice::DPUServiceStatus;
-use lockstep_engine::action::{Action, KubeRequest, Outcome, Subresource, Success};
+use lockstep_engine::action::{Action, Answer, KubeRequest, Outcome, Subresource, only};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Name, precondition};
 use lockstep_engine::time::Now;
@@ -13,7 +13,6 @@ use lockstep_engine::write::merge_patch;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::verdict::lagging;
 use crate::model::service::{Service, service_ref};
 use crate::state::Controller;
 
@@ -69,15 +68,14 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Verdict {
-        match outcomes.into_iter().next() {
-            Some(Ok(Success::Object(object))) => {
+        match only(outcomes).object() {
+            Ok(object) => {
                 self.store.services.absorb(key.clone(), Service::read(&object));
                 self.store.status_written_at.insert(key.clone(), now.monotonic);
                 self.announce(key, &changed, now);
                 verdict
             }
-            Some(Err(failure)) => Verdict::retry("writing the status", &failure),
-            _ => lagging(),
+            Err(failure) => Verdict::retry("writing the status", &failure),
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Lists Applications from the server: the absence of an object from a cache proves nothing.
 
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Scope, Success};
+use lockstep_engine::action::{Action, Answer, Failure, KubeRequest, Outcome, Scope};
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::object::Name;
 
-use super::verdict::lagging;
 use crate::model::application::App;
 use crate::model::owner::label_value;
 use crate::names::{self, ARGO_NAMESPACE};
@@ -21,23 +20,18 @@ pub(super) fn survey(selector: String, metadata_only: bool) -> Action {
     Action::Kube(KubeRequest::List { kind: names::application(), scope })
 }
 
-/// Returns the Applications in the answer to a list; an empty list if the kind is not served. The failure is `None` if the
-/// answer has another form.
-pub(super) fn surveyed(outcome: Option<Outcome>) -> Result<Vec<(Name, App)>, Option<Failure>> {
-    match outcome {
-        Some(Ok(Success::Objects(objects))) => {
+/// Returns the Applications in the answer to a list; an empty list if the kind is not served.
+pub(super) fn surveyed(outcome: Outcome) -> Result<Vec<(Name, App)>, Failure> {
+    match outcome.objects() {
+        Ok(objects) => {
             Ok(objects.iter().filter_map(|object| Some((Name::of(object), App::read(object)?))).collect())
         }
-        Some(Err(failure)) if failure.class == Class::NotFound => Ok(Vec::new()),
-        Some(Err(failure)) => Err(Some(failure)),
-        _ => Err(None),
+        Err(failure) if failure.is_absence() => Ok(Vec::new()),
+        Err(failure) => Err(failure),
     }
 }
 
-/// As [`surveyed`]; without an answer, returns the verdict with which a pass ends.
-pub(super) fn surveyed_or_end(outcome: Option<Outcome>) -> Result<Vec<(Name, App)>, Verdict> {
-    surveyed(outcome).map_err(|failure| match failure {
-        Some(failure) => Verdict::retry("listing Applications", &failure),
-        None => lagging(),
-    })
+/// As [`surveyed`]; the error is the verdict with which a pass ends.
+pub(super) fn surveyed_or_end(outcome: Outcome) -> Result<Vec<(Name, App)>, Verdict> {
+    surveyed(outcome).map_err(|failure| Verdict::retry("listing Applications", &failure))
 }

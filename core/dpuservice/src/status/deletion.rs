@@ -43,7 +43,7 @@ pub fn waiting_for_applications(
 /// Returns which kind can't be watched during a deletion, and the consequence.
 fn unseen(store: &Store) -> Option<String> {
     let (source, failure) = store.unwatchable_kind()?;
-    if (source, failure.class) != (Source::Clusters, Class::NotFound) {
+    if (source, failure.class) != (Source::Clusters, Class::KindNotServed) {
         return Some(unwatched(source, failure));
     }
     let follows = if store.is_wanted() {

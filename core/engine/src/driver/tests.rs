@@ -44,6 +44,42 @@ impl Reconcile for Counter {
     }
 }
 
+/// Never requests anything, and never ends.
+struct Endless;
+
+impl Reconcile for Endless {
+    type Key = u8;
+    type Stage = u8;
+
+    fn reconciler(_: &u8) -> &'static str {
+        "endless"
+    }
+
+    fn object(key: &u8) -> ObjectRef {
+        Counter::object(key)
+    }
+
+    fn begin(&mut self, _: &u8, _: Now) -> Next<u8> {
+        Next::Await(Vec::new(), 1)
+    }
+
+    fn resume(&mut self, _: &u8, stage: u8, _: Vec<Outcome>, _: Now) -> Next<u8> {
+        Next::Await(Vec::new(), stage)
+    }
+}
+
+#[test]
+fn a_pass_without_actions_and_without_end_fails() {
+    let (mut driver, mut step) = (driver(1), Step::default());
+    driver.enqueue(7, at(0));
+    driver.run(&mut Endless, at(0), &mut step);
+    let [Note::Reconciled { result: ReconcileResult::Failed { reason, .. }, .. }] = &step.notes[..] else {
+        panic!("{:?}", step.notes);
+    };
+    assert_eq!(reason, "the pass continues without an action and without end");
+    assert_eq!(driver.deadline().map(|deadline| deadline.reason), Some(DeadlineReason::Requeue));
+}
+
 fn read(key: u8) -> Action {
     Action::Kube(KubeRequest::Get { target: Counter::object(&key), metadata_only: true })
 }
@@ -180,7 +216,7 @@ fn a_driver_at_full_concurrency_requests_no_useless_wake_up() {
     for request in std::mem::take(&mut step.requests) {
         driver.finish(&mut counter, request.id, Err(Failure::new(Class::Unknown, "cut")), at(0), &mut step);
     }
-    assert_eq!(driver.deadline().map(|deadline| deadline.reason), Some("requeue"));
+    assert_eq!(driver.deadline().map(|deadline| deadline.reason), Some(DeadlineReason::Requeue));
 }
 
 #[test]

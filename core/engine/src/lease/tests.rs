@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::action::Failure;
+use crate::action::{Failure, Success};
 use crate::time::Wall;
 
 /// One Lease on a server, two candidates, and a network that delays and drops requests and loses answers.

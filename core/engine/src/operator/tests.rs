@@ -109,7 +109,7 @@ proptest! {
         let mut expected = vec![now];
         for (early, late) in wakes {
             let deadline = operator.deadline().expect("it wants to be woken");
-            prop_assert_eq!((deadline.at, deadline.reason), (now + resync, "resync"));
+            prop_assert_eq!((deadline.at, deadline.reason), (now + resync, DeadlineReason::Resync));
             let _step = operator.step(Event::TimerFired, at(now + Duration::from_secs(early % period)));
             now = deadline.at + Duration::from_secs(late);
             let _step = operator.step(Event::TimerFired, at(now));

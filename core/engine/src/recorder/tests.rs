@@ -187,7 +187,7 @@ fn what_could_not_be_written_is_written_a_little_later() {
 
 #[test]
 fn what_is_refused_waits_until_it_happens_again() {
-    for class in [Class::Forbidden, Class::Invalid, Class::NotFound] {
+    for class in [Class::Forbidden, Class::Invalid, Class::NotFound, Class::KindNotServed] {
         let mut bench = Bench::failing([(class, false)]);
         bench.happens_at([0]);
         assert_eq!(bench.recorder.next_due(), None, "{class}");

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::{AppliedResource, NamespaceClassBindingStatus};
-use lockstep_engine::action::{Action, Class as FailureClass, Failure, KubeRequest, Outcome, Success};
+use lockstep_engine::action::{Action, Answer, Failure, KubeRequest, Outcome, Success, next, only};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
 use lockstep_engine::time::Now;
@@ -185,8 +185,8 @@ impl Controller {
         let binding = self.store.bindings.get(&name.to_owned()).filter(|binding| binding.class == asked);
         // It changed while the class was read. That change has enqueued this key.
         let Some(binding) = binding.cloned() else { return Next::Done(Verdict::Converged) };
-        match outcomes.into_iter().next() {
-            Some(Err(failure)) if failure.class == FailureClass::NotFound => {
+        match only(outcomes).found() {
+            Ok(None) => {
                 let namespace = self.store.namespaces.get(&name.to_owned());
                 let is_ours = namespace.is_some_and(|ns| binding.controller.as_ref() == Some(&ns.uid));
                 if is_ours {
@@ -195,8 +195,8 @@ impl Controller {
                 }
                 report(name, &binding, status::class_not_found(&binding, now), Verdict::Converged)
             }
-            Some(Err(failure)) => Next::Done(Verdict::retry("reading the class", &failure)),
-            Some(Ok(Success::Object(object))) => {
+            Err(failure) => Next::Done(Verdict::retry("reading the class", &failure)),
+            Ok(Some(object)) => {
                 let class = Class::read(&object);
                 let known = self.store.classes.get(&binding.class);
                 if known.is_some_and(|known| (&known.uid, known.generation) == (&class.uid, class.generation))
@@ -210,7 +210,6 @@ impl Controller {
                 }
                 Next::Done(lagging())
             }
-            _ => Next::Done(lagging()),
         }
     }
 
@@ -266,7 +265,7 @@ impl Controller {
     ) -> Next<Stage> {
         let mut outcomes = outcomes.into_iter();
         for entry in std::mem::take(&mut work.survey) {
-            match self.judge(name, &work.binding, outcomes.next()) {
+            match self.judge(name, &work.binding, next(&mut outcomes)) {
                 Ok(found) => work.surveyed(&entry, found),
                 Err(failure) => {
                     let what = format!("{}: reading it", entry.title());
@@ -276,16 +275,14 @@ impl Controller {
             }
         }
         if !stale.is_empty() {
-            match outcomes.next() {
-                Some(Ok(Success::Object(class))) if work.resolved.is_of(&class) => {}
-                Some(Err(failure)) if failure.class != FailureClass::NotFound => {
-                    return Next::Done(Verdict::retry("reading the class", &failure));
-                }
-                _ => return seek(work.binding.class),
+            match next(&mut outcomes).found() {
+                Ok(Some(class)) if work.resolved.is_of(&class) => {}
+                Ok(_) => return seek(work.binding.class),
+                Err(failure) => return Next::Done(Verdict::retry("reading the class", &failure)),
             }
         }
         for (resource, kind) in stale {
-            match self.judge(name, &work.binding, outcomes.next()) {
+            match self.judge(name, &work.binding, next(&mut outcomes)) {
                 Ok(found) => work.surveyed_stale(resource, &kind, found),
                 Err(failure) => {
                     let what = format!("{} {}: reading it", resource.kind, resource.name);
@@ -298,20 +295,10 @@ impl Controller {
         if work.needs_fence() { fence(name, work, now) } else { prune(name, work) }
     }
 
-    fn judge(
-        &mut self,
-        name: &str,
-        binding: &Binding,
-        outcome: Option<Outcome>,
-    ) -> Result<Option<Found>, Failure> {
-        match outcome {
-            Some(Ok(Success::Object(object))) => {
-                let resource = self.store.read_resource(&object);
-                Ok(Some(Found::new(name, binding, &object, &resource)))
-            }
-            Some(Err(failure)) if failure.class != FailureClass::NotFound => Err(failure),
-            _ => Ok(None),
-        }
+    fn judge(&mut self, name: &str, binding: &Binding, outcome: Outcome) -> Result<Option<Found>, Failure> {
+        let Some(object) = outcome.found()? else { return Ok(None) };
+        let resource = self.store.read_resource(&object);
+        Ok(Some(Found::new(name, binding, &object, &resource)))
     }
 
     fn fenced(
@@ -322,19 +309,18 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
-        match outcomes.into_iter().next() {
-            Some(Ok(Success::Object(object))) => {
+        match only(outcomes).object() {
+            Ok(object) => {
                 work.binding = self.written(name, &object, changed, now);
                 if self.is_paused(name) {
                     return self.begin_binding(name, now);
                 }
                 prune(name, work)
             }
-            Some(Err(failure)) => {
+            Err(failure) => {
                 self.not_written(binding_ref(name), changed, &failure);
                 Next::Done(Verdict::retry("writing the status ahead", &failure))
             }
-            _ => Next::Done(lagging()),
         }
     }
 
@@ -368,8 +354,8 @@ impl Controller {
                 // the next retry.
                 work.pending.insert(entry.applied());
             }
-            match outcome {
-                Ok(Success::Object(object)) => {
+            match outcome.object() {
+                Ok(object) => {
                     self.store.absorb_applied(&entry.kind, &object);
                     if apply.uid.is_none() && drift::has_other_writers(&object) {
                         let uid = Some(metadata(&object, "uid").to_owned());
@@ -378,7 +364,6 @@ impl Controller {
                     }
                     repaired.extend(apply.repairs.then_some(entry));
                 }
-                Ok(_) => {}
                 Err(failure) => {
                     let what = format!("{}: applying it", entry.title());
                     work.causes.push(match apply.uid {
@@ -425,16 +410,15 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
-        match outcomes.into_iter().next() {
-            Some(Ok(Success::Object(object))) => {
+        match only(outcomes).object() {
+            Ok(object) => {
                 self.written(name, &object, changed, now);
                 Next::Done(verdict)
             }
-            Some(Err(failure)) => {
+            Err(failure) => {
                 self.not_written(binding_ref(name), changed, &failure);
                 Next::Done(Verdict::retry("writing the status", &failure))
             }
-            _ => Next::Done(lagging()),
         }
     }
 }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use lockstep_engine::action::{Action, Class as FailureClass, KubeRequest, Outcome, Subresource, Success};
+use lockstep_engine::action::{
+    Action, Answer, Class as FailureClass, KubeRequest, Outcome, Subresource, only,
+};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::ObjectRef;
 use lockstep_engine::time::Now;
@@ -79,8 +81,8 @@ impl Controller {
                 self.judge_class(name, now)
             }
             Stage::Reporting { may_pass, changed } => {
-                match outcomes.into_iter().next() {
-                    Some(Ok(Success::Object(object))) => {
+                match only(outcomes).object() {
+                    Ok(object) => {
                         let class = Class::read(&object);
                         for condition in &changed {
                             self.announce(&class_ref(name), &class.uid, condition, now);
@@ -91,11 +93,10 @@ impl Controller {
                             self.store.count_departures(name);
                         }
                     }
-                    Some(Err(failure)) => {
+                    Err(failure) => {
                         self.not_written(class_ref(name), &changed, &failure);
                         return Next::Done(Verdict::retry("writing the status of the class", &failure));
                     }
-                    _ => {}
                 }
                 Next::Done(verdict(may_pass))
             }

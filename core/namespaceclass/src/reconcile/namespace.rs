@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class as FailureClass, KubeRequest, Outcome, Success};
+use lockstep_engine::action::{Action, Answer, Class as FailureClass, KubeRequest, Outcome, only};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::{ObjectRef, controller_reference};
@@ -114,14 +114,14 @@ impl Controller {
     }
 
     fn bound(&mut self, name: &str, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
-        match outcomes.into_iter().next() {
-            Some(Ok(Success::Object(object))) => {
+        match only(outcomes).object() {
+            Ok(object) => {
                 self.store.reported_events.remove(name);
                 self.store.bindings.absorb(name.to_owned(), Binding::read(&object));
                 self.outbox.woken.push(Key::Binding(name.to_owned()));
                 self.annotate(name, Verdict::Converged)
             }
-            Some(Err(failure)) => {
+            Err(failure) => {
                 if matches!(failure.class, FailureClass::Invalid | FailureClass::Forbidden) {
                     let note = format!(
                         "the NamespaceClassBinding {name} can't be written ({failure}); delete the binding \
@@ -134,7 +134,6 @@ impl Controller {
                 }
                 self.annotate(name, Verdict::retry_for_user("writing the binding", &failure))
             }
-            _ => Next::Done(Verdict::Converged),
         }
     }
 
@@ -150,19 +149,15 @@ impl Controller {
         now: Now,
     ) -> Next<Stage> {
         let mut outcomes = outcomes.into_iter();
-        let namespace = match outcomes.next() {
-            Some(Ok(Success::Object(object))) => Namespace::read(&object),
-            Some(Err(failure)) if failure.class != FailureClass::NotFound => {
-                return Next::Done(Verdict::retry("reading the namespace", &failure));
-            }
-            _ => return Next::Done(Verdict::Converged),
+        let namespace = match outcomes.next().map(Answer::found) {
+            Some(Ok(Some(object))) => Namespace::read(&object),
+            Some(Err(failure)) => return Next::Done(Verdict::retry("reading the namespace", &failure)),
+            Some(Ok(None)) | None => return Next::Done(Verdict::Converged),
         };
-        let is_wanted = match outcomes.next() {
-            Some(Err(failure)) if failure.class == FailureClass::NotFound => false,
+        let is_wanted = match outcomes.next().map(Answer::found) {
+            Some(Ok(Some(object))) => !Class::read(&object).excludes(name),
             Some(Err(failure)) => return Next::Done(Verdict::retry("reading the class", &failure)),
-            Some(Ok(Success::Object(object))) => !Class::read(&object).excludes(name),
-            Some(Ok(_)) => true,
-            None => false,
+            Some(Ok(None)) | None => false,
         };
         let known = self.store.namespaces.get(&name.to_owned());
         // The label must still be the one that was read at the start of the pass, even if the watch has shown a change since.
@@ -188,22 +183,20 @@ impl Controller {
     /// Records a successful removal of the binding, without waiting for the watch. The watch may be behind, and the label may
     /// request a class again by then.
     fn unbound(&mut self, name: &str, version: &str, outcomes: Vec<Outcome>) -> Next<Stage> {
-        match outcomes.into_iter().next() {
-            Some(Ok(Success::Done)) => {
+        match only(outcomes).remaining() {
+            Ok(None) => {
                 self.store.bindings.removed(name.to_owned(), version.parse().unwrap_or(0));
                 self.store.drift_backoff.remove(name);
                 self.store.leaving.remove(name);
                 self.annotate(name, Verdict::Converged)
             }
             // Another client's finalizer delays the deletion. The end of the deletion enqueues the namespace.
-            Some(Ok(Success::Object(object))) => {
+            Ok(Some(object)) => {
                 self.store.bindings.absorb(name.to_owned(), Binding::read(&object));
                 Next::Done(Verdict::Converged)
             }
-            Some(Err(failure)) if failure.class != FailureClass::NotFound => {
-                Next::Done(Verdict::retry("removing the binding", &failure))
-            }
-            _ => Next::Done(lagging()),
+            Err(failure) if failure.is_absence() => Next::Done(lagging()),
+            Err(failure) => Next::Done(Verdict::retry("removing the binding", &failure)),
         }
     }
 
@@ -226,8 +219,8 @@ impl Controller {
     }
 
     fn annotated(&mut self, name: &str, verdict: Verdict, outcomes: Vec<Outcome>) -> Next<Stage> {
-        match outcomes.into_iter().next() {
-            Some(Ok(Success::Object(object))) => {
+        match only(outcomes).object() {
+            Ok(object) => {
                 let namespace = Namespace::read(&object);
                 let known = self.store.namespaces.get(&name.to_owned());
                 let is_same = known.is_some_and(|known| known.is_same(&namespace));
@@ -240,9 +233,7 @@ impl Controller {
                 Next::Done(verdict)
             }
             // The Event, the log and the metric report the same.
-            Some(Err(failure))
-                if matches!(failure.class, FailureClass::Forbidden | FailureClass::Invalid) =>
-            {
+            Err(failure) if matches!(failure.class, FailureClass::Forbidden | FailureClass::Invalid) => {
                 if !self.store.is_annotating_refused {
                     self.store.is_annotating_refused = true;
                     let advice = match failure.class {
@@ -257,10 +248,8 @@ impl Controller {
                 }
                 Next::Done(verdict)
             }
-            Some(Err(failure)) if failure.class != FailureClass::NotFound => {
-                Next::Done(Verdict::retry("annotating the namespace", &failure))
-            }
-            _ => Next::Done(lagging()),
+            Err(failure) if failure.is_absence() => Next::Done(lagging()),
+            Err(failure) => Next::Done(Verdict::retry("annotating the namespace", &failure)),
         }
     }
 

@@ -163,7 +163,7 @@ fn a_kind_that_returns_is_watched_again_at_once() {
         found(&json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a" } }));
     assert_eq!(asks(events, 0, &served), ["watch"]);
     assert!(asks(list(&widget, Vec::new()), 1, &served).is_empty());
-    let gone = || vec![failed(&widget, FailureClass::NotFound)];
+    let gone = || vec![failed(&widget, FailureClass::KindNotServed)];
     assert!(
         asks(gone(), 2, &served).is_empty(),
         "discovery lags: the watch tries again by itself, with backoff"

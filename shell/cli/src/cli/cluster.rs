@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kube::{Client, Config};
 use lockstep_cli::controllers;
-use lockstep_engine::action::{Action, Answer as _, Failure, KubeRequest, Scope, Success};
+use lockstep_engine::action::{Action, Answer, Failure, KubeRequest, Scope, Success};
 use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_runtime::connect;
 use lockstep_runtime::execute::Executor;
@@ -75,10 +75,7 @@ impl Cluster {
         namespace: Option<&str>,
     ) -> Result<Vec<Arc<Value>>, Failure> {
         let scope = Scope { namespace: namespace.map(str::to_owned), ..Scope::default() };
-        match self.execute(&Action::Kube(KubeRequest::List { kind: Arc::clone(kind), scope })).await? {
-            Success::Objects(objects) => Ok(objects),
-            other => unreachable!("a list was answered with {other:?}"),
-        }
+        self.execute(&Action::Kube(KubeRequest::List { kind: Arc::clone(kind), scope })).await.objects()
     }
 
     /// Returns whether the cluster serves a kind.

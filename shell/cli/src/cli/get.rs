@@ -92,7 +92,7 @@ async fn rows(cluster: &Cluster, kinds: &[Arc<Kind>], namespace: Option<&str>) -
     for kind in kinds {
         match cluster.list(kind, namespace.filter(|_| kind.namespaced)).await {
             Ok(objects) => rows.extend(objects.iter().map(|object| Row::of(kind, object))),
-            Err(failure) if failure.class == Class::NotFound => missing.push(kind.to_string()),
+            Err(failure) if failure.class == Class::KindNotServed => missing.push(kind.to_string()),
             Err(failure) => {
                 return Err(failure).with_context(|| format!("list {kind} at {} failed", cluster.url));
             }

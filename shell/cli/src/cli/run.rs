@@ -201,6 +201,7 @@ async fn connect(config: kube::Config, sets: &[CrdSet], metrics: &Metrics) -> an
             anyhow!("cannot reach the Kubernetes API at {url}: {}", failure.message)
         }
         Class::NotFound
+        | Class::KindNotServed
         | Class::AlreadyExists
         | Class::Conflict
         | Class::Invalid

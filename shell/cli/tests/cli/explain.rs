@@ -101,7 +101,7 @@ fn an_edit_that_began_a_reconcile_is_named() {
     simulated.pass(Duration::from_secs(5));
     let (found, _) = explain(&simulated, "nsclass", "web", "Valid");
     assert!(found.starts_with("Valid=False"), "{found}");
-    has(&found, "answer", &["discover example.com/v1: not_found"]);
+    has(&found, "answer", &["discover example.com/v1: kind_not_served"]);
 }
 
 #[test]

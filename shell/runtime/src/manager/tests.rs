@@ -47,7 +47,10 @@ impl LeaseServer {
         let mut lease = self.lease.lock().unwrap();
         match (method, lease.as_ref()) {
             (&Method::GET, Some(lease)) => json(200, lease),
-            (&Method::GET, None) => json(404, &json!({"kind": "Status", "code": 404, "reason": "NotFound"})),
+            (&Method::GET, None) => {
+                let details = json!({"name": "lockstep", "kind": "leases"});
+                json(404, &json!({"kind": "Status", "code": 404, "reason": "NotFound", "details": details}))
+            }
             _ if *self.broken.lock().unwrap() => json(503, &json!({"kind": "Status", "code": 503})),
             (_, held) => {
                 let mut written = serde_json::from_slice::<Value>(body).unwrap();

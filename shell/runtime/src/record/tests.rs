@@ -170,7 +170,9 @@ fn eventful(bench: &mut Bench, values: &[String]) {
     let held =
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "held" }, "stringData": data });
     bench.cluster.interfere(|number, _| match usize::try_from(number).unwrap() {
-        number if number < 150 && number % 3 == 1 => FaultVerdict::failed(Class::ALL[number / 3 % 9]),
+        number if number < 150 && number % 3 == 1 => {
+            FaultVerdict::failed(Class::ALL[number / 3 % Class::ALL.len()])
+        }
         _ => FaultVerdict::Served,
     });
     bench.define("web", &json!([held, config_map("a", "1"), config_map("taken", "1"), { "apiVersion": "v1", "kind": "Node", "metadata": { "name": "x" } }]));

@@ -138,6 +138,7 @@ fn not_of_the_image(class: Class) -> Class {
     match class {
         Class::Forbidden | Class::Throttled | Class::Unknown => class,
         Class::NotFound
+        | Class::KindNotServed
         | Class::AlreadyExists
         | Class::Conflict
         | Class::Invalid

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_engine::action::{Failure, KubeRequest};
-use lockstep_engine::machine::Machine;
+use lockstep_engine::machine::{DeadlineReason, Machine};
 use lockstep_engine::object::Kind;
 use lockstep_engine::wire;
 
@@ -86,7 +86,10 @@ impl Process {
         if !self.alive {
             return None;
         }
-        let deadline = self.machine.deadline().filter(|deadline| resyncs || deadline.reason != "resync")?;
+        let deadline = self
+            .machine
+            .deadline()
+            .filter(|deadline| resyncs || deadline.reason != DeadlineReason::Resync)?;
         Some((self.began + deadline.at.elapsed()).max(self.paused_until))
     }
 }

@@ -87,8 +87,8 @@ impl Stream {
             refused => refused,
         };
         if code != 200 {
-            return self
-                .refused(Failure::new(wire::class(code, ""), format!("{} can't be listed", self.kind)));
+            let class = wire::class(code, &serde_json::from_value(list).unwrap_or_default());
+            return self.refused(Failure::new(class, format!("{} can't be listed", self.kind)));
         }
         let mut events = vec![Event::ListStarted { kind: Arc::clone(&self.kind) }];
         for object in list["items"].as_array_mut().into_iter().flatten() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use lockstep_engine::action::{Action, ActionId, Outcome};
-use lockstep_engine::machine::Event;
+use lockstep_engine::machine::{DeadlineReason, Event};
 use lockstep_engine::object::{Kind, ObjectRef};
 
 use super::print::Print;
@@ -99,8 +99,10 @@ impl Process {
 
     /// Returns the deadline of its machine, in the world's time, without resyncs.
     pub(super) fn deadline(&self) -> Option<Duration> {
-        let deadline =
-            self.machine.deadline().filter(|deadline| self.is_alive && deadline.reason != "resync")?;
+        let deadline = self
+            .machine
+            .deadline()
+            .filter(|deadline| self.is_alive && deadline.reason != DeadlineReason::Resync)?;
         Some(self.began + deadline.at.elapsed())
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::machine::{Deadline, Note, Step};
+use lockstep_engine::machine::{Deadline, DeadlineReason, Note, Step};
 use lockstep_engine::time::{Monotonic, Now, Wall};
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 
@@ -94,10 +94,10 @@ impl Flaw for NoRequeue {
     fn deadline(&self, deadline: Option<Deadline>) -> Option<Deadline> {
         let resync = Duration::from_mins(10);
         deadline.map(|deadline| match deadline.reason {
-            "requeue" => {
+            DeadlineReason::Requeue => {
                 let resyncs = deadline.at.elapsed().as_secs() / resync.as_secs() + 1;
                 let next = resync * u32::try_from(resyncs).unwrap_or(u32::MAX);
-                Deadline { at: Monotonic::from_elapsed(next), reason: "resync" }
+                Deadline { at: Monotonic::from_elapsed(next), reason: DeadlineReason::Resync }
             }
             _ => deadline,
         })

@@ -19,7 +19,7 @@ pub(super) async fn check(cluster: &Cluster) -> Vec<Finding> {
     let bridges = match cluster.list(&names::bridge(), None).await {
         Ok(bridges) => bridges,
         // A check of its own reports the missing CRD.
-        Err(failure) if failure.class == Class::NotFound => return Vec::new(),
+        Err(failure) if failure.class == Class::KindNotServed => return Vec::new(),
         Err(failure) => {
             return vec![Finding::warn(
                 CHECK,
@@ -64,6 +64,7 @@ fn judge(image: &str, secret: &Name, failure: &Failure) -> Finding {
             Finding::fail(CHECK, image, format!("the registry refuses the pull secret ({message})"), remedy)
         }
         Class::Invalid
+        | Class::KindNotServed
         | Class::AlreadyExists
         | Class::Conflict
         | Class::Gone

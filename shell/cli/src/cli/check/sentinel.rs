@@ -37,7 +37,7 @@ pub(super) async fn check(cluster: &Cluster, account: &Account, namespace: &str)
     let configs = match cluster.list(&kind, Some(namespace)).await {
         Ok(configs) => configs,
         // A check of its own reports the missing CRD.
-        Err(failure) if failure.class == Class::NotFound => return Vec::new(),
+        Err(failure) if failure.class == Class::KindNotServed => return Vec::new(),
         Err(failure) => {
             let message = format!("SentinelConfigs could not be listed ({failure})");
             return vec![Finding::warn(CHECK, namespace, message, "use an account that may list them")];

@@ -2,7 +2,7 @@
 
 use anyhow::{anyhow, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use lockstep_engine::action::{Action, Class, KubeRequest, Outcome};
+use lockstep_engine::action::{Action, KubeRequest, Outcome};
 use lockstep_runtime::execute::Executor;
 
 /// Maximum number of requests at a time.
@@ -47,7 +47,7 @@ async fn execute(executor: &Executor, action: &Action) -> anyhow::Result<Outcome
     match (&outcome, action) {
         // The controller handles the failures of a registry.
         (_, Action::Registry(_)) => Ok(outcome),
-        (Err(failure), _) if failure.class != Class::NotFound => {
+        (Err(failure), _) if !failure.is_absence() => {
             Err(anyhow!("{} failed ({failure}); the plan needs this read", shown(action)))
         }
         _ => Ok(outcome),
