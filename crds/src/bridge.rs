@@ -23,6 +23,12 @@ const IPV4_OR_EMPTY: &str = concat!(
     r"([0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])$|^$"
 );
 
+/// A block of IPv4 or IPv6 addresses, as HyperShift accepts it.
+const CIDR: &str = concat!(
+    r"^(([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}",
+    r"|([0-9a-fA-F]{0,4}:){2,7}([0-9a-fA-F]{0,4})?/[0-9]{1,3})$"
+);
+
 /// The desired state of the hosted cluster.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -99,6 +105,56 @@ pub struct DPFHCPBridgeSpec {
     /// A name of your choice for the type of the cluster, such as dpf-production. It becomes a label.
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub cluster_type: String,
+    /// The networks of the hosted cluster. Immutable once the HostedCluster exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub networking: Option<Networking>,
+    /// Optional parts of OpenShift that the hosted cluster has or lacks. Immutable once the HostedCluster exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Capabilities>,
+}
+
+/// The networks of a hosted cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "(has(self.clusterNetwork) ? self.clusterNetwork : '10.132.0.0/14') != (has(self.serviceNetwork) ? self.serviceNetwork : '172.31.0.0/16')",
+        "message": "clusterNetwork and serviceNetwork must differ",
+    },
+]))]
+pub struct Networking {
+    /// The addresses of pods, in CIDR notation. Default: 10.132.0.0/14.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 43), regex(pattern = CIDR))]
+    pub cluster_network: Option<String>,
+    /// The addresses of services, in CIDR notation. Default: 172.31.0.0/16.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 43), regex(pattern = CIDR))]
+    pub service_network: Option<String>,
+}
+
+/// Optional parts of OpenShift. The names are those of HyperShift.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "!has(self.enabled) || !has(self.disabled) || !self.disabled.exists(part, part in self.enabled)",
+        "message": "a capability can't be enabled and disabled at once",
+    },
+    {
+        "rule": "!has(self.disabled) || !('Ingress' in self.disabled) || 'Console' in self.disabled",
+        "message": "Ingress can only be disabled together with Console",
+    },
+]))]
+pub struct Capabilities {
+    /// The parts that the hosted cluster has, although it lacks them by default. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "capabilities")]
+    pub enabled: Vec<String>,
+    /// The parts that the hosted cluster lacks. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "capabilities")]
+    pub disabled: Vec<String>,
 }
 
 /// Another object by name and namespace.
@@ -163,6 +219,17 @@ pub const SINGLE_REPLICA: &str = "SingleReplica";
 
 fn availability_policy(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": [HIGHLY_AVAILABLE, SINGLE_REPLICA] })
+}
+
+fn capabilities(_: &mut SchemaGenerator) -> Schema {
+    let names =
+        ["ImageRegistry", "openshift-samples", "Insights", "baremetal", "Console", "NodeTuning", "Ingress"];
+    json_schema!({
+        "type": "array",
+        "maxItems": names.len(),
+        "items": { "type": "string", "enum": names },
+        "x-kubernetes-list-type": "set",
+    })
 }
 
 fn phase(_: &mut SchemaGenerator) -> Schema {

@@ -42,6 +42,7 @@ on_both_grounds!(
     fields::lengths_end_at_their_limits,
     fields::base_domains,
     fields::release_images,
+    fields::networks_and_capabilities_are_those_that_hypershift_accepts,
     fields::cluster_types,
     fields::policies,
     fields::references,

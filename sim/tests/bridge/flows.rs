@@ -244,6 +244,8 @@ fn immutable_hypershift_fields_are_reported_and_not_changed() {
             "exposeThroughLoadBalancer": false,
             "metalLBVirtualIP": "",
             "etcdStorageClass": "another",
+            "networking": { "clusterNetwork": "10.128.0.0/14" },
+            "capabilities": { "disabled": ["Console"] },
         }),
     );
     bench.settle();
@@ -253,6 +255,32 @@ fn immutable_hypershift_fields_are_reported_and_not_changed() {
     insta::assert_snapshot!("immutable", message);
     assert_eq!(bench.phase("prod"), "Ready");
     insta::assert_snapshot!("immutable_transitions", bench.transitions());
+}
+
+#[test]
+fn networks_and_capabilities_are_those_of_the_hosted_cluster() {
+    let mut bench = Bench::new();
+    let mut prod = bridge("prod");
+    prod["spec"]["networking"] =
+        json!({ "clusterNetwork": "10.128.0.0/14", "serviceNetwork": "172.30.0.0/16" });
+    prod["spec"]["capabilities"] = json!({ "enabled": ["baremetal"], "disabled": ["Console", "Ingress"] });
+    bench.create(&prod);
+    bench.settle();
+    let created = bench.get("HostedCluster", NAMESPACE, "prod")["spec"].clone();
+    assert_eq!(created["networking"]["clusterNetwork"], json!([{ "cidr": "10.128.0.0/14" }]));
+    assert_eq!(created["networking"]["serviceNetwork"], json!([{ "cidr": "172.30.0.0/16" }]));
+    assert_eq!(created["capabilities"], prod["spec"]["capabilities"]);
+    assert_eq!(bench.condition("prod", "SpecApplied").0, "True/Applied");
+
+    // HyperShift can't change them, and refuses a write that leaves them out.
+    bench.change("prod", &json!({ "networking": null, "capabilities": null, "clusterType": "dpf-dev" }));
+    bench.settle();
+    let changed = bench.get("HostedCluster", NAMESPACE, "prod");
+    assert_eq!(changed["spec"], created);
+    assert_eq!(changed["metadata"]["labels"]["dpf.hcp.bridge.com/cluster-type"], "dpf-dev");
+    let (applied, message) = bench.condition("prod", "SpecApplied");
+    assert_eq!(applied, "False/ImmutableFieldChanged");
+    assert!(message.contains("can't change networking, capabilities:"), "{message}");
 }
 
 #[test]

@@ -165,3 +165,35 @@ pub(super) async fn references(court: Court) -> anyhow::Result<()> {
     insta::assert_snapshot!("references", results);
     Ok(())
 }
+
+pub(super) async fn networks_and_capabilities_are_those_that_hypershift_accepts(
+    court: Court,
+) -> anyhow::Result<()> {
+    let mut results = String::new();
+    for value in [
+        json!({}),
+        json!({"clusterNetwork": "10.128.0.0/14"}),
+        json!({"clusterNetwork": "fd01::/48", "serviceNetwork": "fd02::/112"}),
+        json!({"serviceNetwork": "10.132.0.0/14"}),
+        json!({"clusterNetwork": "10.0.0.0/8", "serviceNetwork": "10.0.0.0/8"}),
+        json!({"clusterNetwork": "10.128.0.0"}),
+        json!({"clusterNetwork": "10.128.0.0/14\n"}),
+        json!({"clusterNetwork": ["10.128.0.0/14"]}),
+        json!({"serviceNetwork": ""}),
+    ] {
+        results += &court.judge_value("networking", &value).await?;
+    }
+    for value in [
+        json!({}),
+        json!({"enabled": ["baremetal"], "disabled": ["Console", "Ingress"]}),
+        json!({"disabled": ["Ingress"]}),
+        json!({"enabled": ["Insights"], "disabled": ["Insights"]}),
+        json!({"disabled": ["Insights", "Insights"]}),
+        json!({"disabled": ["insights"]}),
+        json!({"disabled": "Insights"}),
+    ] {
+        results += &court.judge_value("capabilities", &value).await?;
+    }
+    insta::assert_snapshot!("networks_and_capabilities_are_those_that_hypershift_accepts", results);
+    Ok(())
+}

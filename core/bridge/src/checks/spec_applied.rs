@@ -5,7 +5,7 @@
 //! Source: "Spec Fields".
 
 use lockstep_engine::conditions::{Finding, Status};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::unwatched::unwatched;
 use super::upgrade;
@@ -30,6 +30,10 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Option<Finding> {
     };
     let (spec, wanted) = (&existing["spec"], snapshot.spec);
     let storage_class = &spec["etcd"]["managed"]["storage"]["persistentVolume"]["storageClassName"];
+    let networks =
+        ["clusterNetwork", "serviceNetwork"].map(|network| &spec["networking"][network][0]["cidr"]);
+    let no_capabilities = json!({});
+    let capabilities = spec.get("capabilities").unwrap_or(&no_capabilities);
     let fields = [
         (
             "controlPlaneAvailabilityPolicy",
@@ -37,6 +41,11 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Option<Finding> {
         ),
         ("exposeThroughLoadBalancer", uses_load_balancer(existing) == wanted.expose_through_load_balancer),
         ("etcdStorageClass", *storage_class == wanted.etcd_storage_class),
+        ("networking", networks == hosted_cluster::networks(wanted)),
+        (
+            "capabilities",
+            *capabilities == wanted.capabilities.as_ref().map_or(json!({}), hosted_cluster::capabilities),
+        ),
     ];
     let ignored: Vec<&str> = fields.iter().filter(|(_, holds)| !holds).map(|(field, _)| *field).collect();
     Some(finding(if ignored.is_empty() {

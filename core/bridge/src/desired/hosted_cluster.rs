@@ -4,7 +4,7 @@
 //!
 //! Source: "Relationships", "Spec Fields".
 
-use lockstep_crds::bridge::DPFHCPBridgeSpec;
+use lockstep_crds::bridge::{Capabilities, DPFHCPBridgeSpec};
 use lockstep_engine::action::Action;
 use serde_json::{Value, json};
 
@@ -34,7 +34,10 @@ fn spec(snapshot: &BridgeSnapshot<'_>, existing: Option<&Value>) -> Option<Value
         Some(services) => services,
         None => services(wanted, snapshot.node_address().as_deref())?,
     };
-    Some(json!({
+    let [cluster_network, service_network] = networks(wanted).map(|cidr| json!([{ "cidr": cidr }]));
+    let cluster_network = kept("/spec/networking/clusterNetwork").unwrap_or(cluster_network);
+    let service_network = kept("/spec/networking/serviceNetwork").unwrap_or(service_network);
+    let mut spec = json!({
         "release": { "image": wanted.ocp_release_image },
         "pullSecret": copy(SecretRole::Pull)?,
         "sshKey": copy(SecretRole::Ssh)?,
@@ -46,8 +49,8 @@ fn spec(snapshot: &BridgeSnapshot<'_>, existing: Option<&Value>) -> Option<Value
         "networking": {
             "networkType": "Other",
             "allocateNodeCIDRs": "Enabled",
-            "clusterNetwork": [{ "cidr": "10.132.0.0/14" }],
-            "serviceNetwork": [{ "cidr": "172.31.0.0/16" }],
+            "clusterNetwork": cluster_network,
+            "serviceNetwork": service_network,
         },
         "etcd": {
             "managementType": "Managed",
@@ -59,7 +62,38 @@ fn spec(snapshot: &BridgeSnapshot<'_>, existing: Option<&Value>) -> Option<Value
             },
         },
         "services": services,
-    }))
+    });
+    // HyperShift sets an empty default, which can't be changed either.
+    let capabilities = match existing {
+        Some(existing) => existing["spec"]["capabilities"]
+            .as_object()
+            .filter(|kept| !kept.is_empty())
+            .map(|kept| json!(kept)),
+        None => wanted.capabilities.as_ref().map(capabilities),
+    };
+    if let Some(capabilities) = capabilities {
+        spec["capabilities"] = capabilities;
+    }
+    Some(spec)
+}
+
+/// Returns the networks of pods and of services, in CIDR notation.
+pub fn networks(spec: &DPFHCPBridgeSpec) -> [&str; 2] {
+    let networking = spec.networking.as_ref();
+    let pods = networking.and_then(|networking| networking.cluster_network.as_deref());
+    let services = networking.and_then(|networking| networking.service_network.as_deref());
+    [pods.unwrap_or("10.132.0.0/14"), services.unwrap_or("172.31.0.0/16")]
+}
+
+/// Returns the value of HyperShift's field; it has no empty lists.
+pub fn capabilities(wanted: &Capabilities) -> Value {
+    let mut value = json!({});
+    for (list, names) in [("enabled", &wanted.enabled), ("disabled", &wanted.disabled)] {
+        if !names.is_empty() {
+            value[list] = json!(names);
+        }
+    }
+    value
 }
 
 fn services(spec: &DPFHCPBridgeSpec, node_address: Option<&str>) -> Option<Value> {

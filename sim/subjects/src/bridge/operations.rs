@@ -121,7 +121,7 @@ pub(super) fn settle(client: &mut dyn Client) {
     for (index, name) in BRIDGES.into_iter().enumerate() {
         let wanted = bridge(name, index)["spec"].clone();
         let fields = ["metalLBVirtualIP", "etcdStorageClass", "exposeThroughLoadBalancer"];
-        let mut patch = json!({ "ocpReleaseImage": IMAGES[1] });
+        let mut patch = json!({ "ocpReleaseImage": IMAGES[1], "networking": null, "capabilities": null });
         for field in fields {
             patch[field] = wanted[field].clone();
         }
@@ -183,7 +183,14 @@ fn change_mutable(client: &mut dyn Client, random: &mut Random) {
 fn change_immutable(client: &mut dyn Client, random: &mut Random) {
     let policy = random.pick(&["HighlyAvailable", "SingleReplica"]);
     let class = random.pick(&[STORAGE_CLASS, "another"]);
-    change(client, random, &json!({ "controlPlaneAvailabilityPolicy": policy, "etcdStorageClass": class }));
+    let capabilities = (class == "another").then(|| json!({ "disabled": ["Console"] }));
+    let immutable = json!({
+        "controlPlaneAvailabilityPolicy": policy,
+        "etcdStorageClass": class,
+        "networking": (policy == "SingleReplica").then(|| json!({ "clusterNetwork": "10.128.0.0/14" })),
+        "capabilities": capabilities,
+    });
+    change(client, random, &immutable);
 }
 
 fn rotate(client: &mut dyn Client, random: &mut Random) {
