@@ -148,13 +148,13 @@ pub struct Networking {
 ]))]
 pub struct Capabilities {
     /// The parts that the hosted cluster has, although it lacks them by default. Default: none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "capabilities")]
-    pub enabled: Vec<String>,
+    pub enabled: Option<Vec<String>>,
     /// The parts that the hosted cluster lacks. Default: none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "capabilities")]
-    pub disabled: Vec<String>,
+    pub disabled: Option<Vec<String>>,
 }
 
 /// Another object by name and namespace.

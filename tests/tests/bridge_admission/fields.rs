@@ -169,8 +169,7 @@ pub(super) async fn references(court: Court) -> anyhow::Result<()> {
 pub(super) async fn networks_and_capabilities_are_those_that_hypershift_accepts(
     court: Court,
 ) -> anyhow::Result<()> {
-    let mut results = String::new();
-    for value in [
+    let networks = [
         json!({}),
         json!({"clusterNetwork": "10.128.0.0/14"}),
         json!({"clusterNetwork": "fd01::/48", "serviceNetwork": "fd02::/112"}),
@@ -180,10 +179,8 @@ pub(super) async fn networks_and_capabilities_are_those_that_hypershift_accepts(
         json!({"clusterNetwork": "10.128.0.0/14\n"}),
         json!({"clusterNetwork": ["10.128.0.0/14"]}),
         json!({"serviceNetwork": ""}),
-    ] {
-        results += &court.judge_value("networking", &value).await?;
-    }
-    for value in [
+    ];
+    let capabilities = [
         json!({}),
         json!({"enabled": ["baremetal"], "disabled": ["Console", "Ingress"]}),
         json!({"disabled": ["Ingress"]}),
@@ -191,9 +188,10 @@ pub(super) async fn networks_and_capabilities_are_those_that_hypershift_accepts(
         json!({"disabled": ["Insights", "Insights"]}),
         json!({"disabled": ["insights"]}),
         json!({"disabled": "Insights"}),
-    ] {
-        results += &court.judge_value("capabilities", &value).await?;
-    }
+        json!({"disabled": null}),
+    ];
+    let mut results = court.judge_each("networking", networks.map(Some)).await?;
+    results += &court.judge_each("capabilities", capabilities.map(Some)).await?;
     insta::assert_snapshot!("networks_and_capabilities_are_those_that_hypershift_accepts", results);
     Ok(())
 }

@@ -89,7 +89,7 @@ pub fn networks(spec: &DPFHCPBridgeSpec) -> [&str; 2] {
 pub fn capabilities(wanted: &Capabilities) -> Value {
     let mut value = json!({});
     for (list, names) in [("enabled", &wanted.enabled), ("disabled", &wanted.disabled)] {
-        if !names.is_empty() {
+        if let Some(names) = names.as_ref().filter(|names| !names.is_empty()) {
             value[list] = json!(names);
         }
     }
