@@ -58,9 +58,15 @@ impl Controller {
         if is_wanted && self.store.unwatchable_kind().is_some() {
             return Next::Done(Verdict::Converged);
         }
-        // Argo CD needs access as long as there is anything to remove.
+        // Argo CD needs access as long as there is anything to remove. With the last service all Secrets stay until the last
+        // Application is removed. An outdated one would keep its server from the cluster that has it now.
         let index = Index::Cluster(key.clone());
-        let is_used = self.store.applications.keys_by(&index).next().is_some();
+        let is_kept = || {
+            !is_wanted
+                && self.store.argo_secret(key).is_some()
+                && self.store.applications.iter().next().is_some()
+        };
+        let is_used = self.store.applications.keys_by(&index).next().is_some() || is_kept();
         let existing = self.store.clusters.get(key).filter(|_| !self.store.is_gone(key)).cloned();
         match existing {
             Some(cluster) if is_used || (is_wanted && !cluster.deleting) => {
