@@ -15,12 +15,15 @@ use super::status::{FLEET_REACHABLE, Finding, NOTHING_SELECTED};
 impl Sentinel {
     /// Records a finding.
     pub(super) fn find(&mut self, finding: Finding, now: Now, step: &mut Step) {
+        let cause = finding.message.clone();
         for changed in self.conditions.find(finding, self.loader.generation(), now) {
             if changed.type_ == FLEET_REACHABLE && changed.reason == NOTHING_SELECTED {
                 step.notes.push(Note::Warning { message: changed.message.clone() });
             }
-            // A problem that this step has reported as a warning is not reported as one again.
-            let is_reported = step.notes.iter().any(|note| matches!(note, Note::Warning { .. }));
+            // A problem that this step has reported as a warning is not reported as one again. Ready repeats its message.
+            let is_cause =
+                |note: &Note| matches!(note, Note::Warning { message } if message.contains(&cause));
+            let is_reported = changed.message.ends_with(&cause) && step.notes.iter().any(is_cause);
             step.notes.push(Note::ConditionChanged {
                 object: self.object(),
                 condition: changed.type_,

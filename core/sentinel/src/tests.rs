@@ -85,8 +85,9 @@ impl Bench {
     fn log_note(&mut self, note: &Note) {
         let at = self.elapsed.as_secs_f64();
         let text = match note {
-            Note::ConditionChanged { condition, status, reason, message, .. } => {
-                format!("{condition}={status} {reason}: {message}")
+            Note::ConditionChanged { condition, status, reason, message, warning, .. } => {
+                let level = if *warning { "warning: " } else { "" };
+                format!("{level}{condition}={status} {reason}: {message}")
             }
             Note::Error { message, .. } => format!("error: {message}"),
             Note::Warning { message } => format!("warning: {message}"),

@@ -121,6 +121,8 @@ pub struct History {
     pub(super) writes: BTreeMap<ObjectRef, VecDeque<Duration>>,
     /// The operations and injected faults of the last minute.
     pub(super) stirred: VecDeque<Duration>,
+    /// When two processes of one controller led at once last.
+    pub(super) two_led: Option<Duration>,
     /// The images that a registry was reported to have.
     pub images: BTreeSet<String>,
     /// The changes so far of the request that is being executed.
@@ -204,6 +206,13 @@ impl History {
         self.stirred.push_back(at);
     }
 
+    /// Returns whether a process leads, and another one of its controller does.
+    fn is_led_twice(&self, process: usize) -> bool {
+        let leads = |process: &usize| self.processes.get(process).is_some_and(|state| state.leading);
+        let is_peer = |other: &&usize| self.controllers.get(other) == self.controllers.get(&process);
+        leads(&process) && self.processes.keys().filter(|other| leads(other)).filter(is_peer).nth(1).is_some()
+    }
+
     /// Adds a journal entry.
     pub(super) fn absorb(&mut self, entry: &Entry) {
         let at = entry.at;
@@ -234,6 +243,9 @@ impl History {
                 }
                 for note in &step.notes {
                     state.absorb_note(note, at);
+                }
+                if self.is_led_twice(*process) {
+                    self.two_led = Some(at);
                 }
             }
             What::Carried(carried) => {

@@ -55,7 +55,11 @@ impl Seen<'_> {
             return finding(Status::False, reason::NO_DPU_CLUSTERS, message);
         }
         if unready.is_empty() {
-            return finding(Status::True, reason::SUCCESS, format!("all {all} DPUClusters are ready"));
+            let message = match all {
+                1 => "the DPUCluster is ready".to_owned(),
+                all => format!("all {all} DPUClusters are ready"),
+            };
+            return finding(Status::True, reason::SUCCESS, message);
         }
         let message = format!(
             "{} of {all} DPUClusters are not ready: {}",
@@ -76,9 +80,9 @@ impl Seen<'_> {
         for cluster in self.apps.keys() {
             let title = self.store.title(cluster);
             match self.store.found.get(*cluster).and_then(|found| found.trouble.as_ref()) {
-                Some(trouble) if trouble.passes => missing.push(format!("{title} ({})", trouble.words)),
-                Some(trouble) => troubles.push(format!("{title}: {}", trouble.words)),
-                None if self.store.argo_secret(cluster).is_none() => missing.push(title),
+                Some(trouble) if trouble.passes => missing.push((title, trouble.words.clone())),
+                Some(trouble) => troubles.push((title, trouble.words.clone())),
+                None if self.store.argo_secret(cluster).is_none() => missing.push((title, String::new())),
                 None => {}
             }
         }
@@ -88,11 +92,15 @@ impl Seen<'_> {
         }
         if troubles.is_empty() {
             let message =
-                format!("Argo CD does not have the Secrets of these yet: {}", list(missing.into_iter()));
+                format!("Argo CD does not have the Secrets of these yet: {}", grouped(missing.into_iter()));
             return finding(Status::False, reason::PENDING, message);
         }
-        let message =
-            format!("{} of {} clusters: {}", troubles.len(), self.apps.len(), list(troubles.iter().cloned()));
+        let message = format!(
+            "{} of {} clusters: {}",
+            troubles.len(),
+            self.apps.len(),
+            grouped(troubles.iter().cloned())
+        );
         finding(Status::False, reason::ERROR, message)
     }
 
@@ -145,19 +153,21 @@ impl Seen<'_> {
             message,
         };
         let refusals = self.failures.iter().filter(|(_, failure)| !failure.passes());
-        let failures: Vec<String> = refusals
-            .map(|(cluster, failure)| format!("{} ({})", self.store.title(cluster), failure.message))
-            .collect();
+        let failures: Vec<(String, String)> =
+            refusals.map(|(cluster, failure)| (self.store.title(cluster), failure.message.clone())).collect();
         if !failures.is_empty() {
             let message = format!(
                 "{} Applications can't be written: {}",
                 failures.len(),
-                list(failures.iter().cloned())
+                grouped(failures.iter().cloned())
             );
             return finding(Status::False, reason::ERROR, message);
         }
-        let waiting: Vec<String> =
-            self.apps.iter().filter_map(|(cluster, app)| self.waits(cluster, *app)).collect();
+        let waiting: Vec<(String, String)> = self
+            .apps
+            .iter()
+            .filter_map(|(cluster, app)| Some((self.store.title(cluster), self.waits(cluster, *app)?)))
+            .collect();
         if waiting.is_empty() {
             let message = format!("{} Applications are as the spec says", self.apps.len());
             let rounded = self.service.spec.as_ref().map(|spec| rounded(&values(spec))).unwrap_or_default();
@@ -174,7 +184,7 @@ impl Seen<'_> {
             "{} of {} Applications: {}",
             waiting.len(),
             self.apps.len(),
-            list(waiting.iter().cloned())
+            grouped(waiting.iter().cloned())
         );
         let reason = if self.service.is_paused() { reason::PAUSED } else { reason::PENDING };
         finding(Status::False, reason, message)
@@ -182,20 +192,19 @@ impl Seen<'_> {
 
     /// Returns why the Application of a cluster is not in its desired state.
     fn waits(&self, cluster: &Name, app: Option<&App>) -> Option<String> {
-        let title = self.store.title(cluster);
         match (app, destination::server(self.store, cluster, app)) {
             (Some(app), _) if app.deleting => {
-                Some(format!("{title} (its Application is being deleted, and will be created again)"))
+                Some("its Application is being deleted, and will be created again".to_owned())
             }
-            (_, None) => Some(format!("{title} (waiting for a kubeconfig that can be used)")),
+            (_, None) => Some("waiting for a kubeconfig that can be used".to_owned()),
             (_, Some(server)) if !destination::is_prepared(self.store, cluster, server) => {
-                Some(format!("{title} (waiting for its Secret and the AppProject)"))
+                Some("waiting for its Secret and the AppProject".to_owned())
             }
             (app, Some(_)) => match self.failures.get(cluster).filter(|failure| failure.passes()) {
-                Some(failure) => Some(format!("{title} (not written yet: {})", failure.message)),
+                Some(failure) => Some(format!("not written yet: {}", failure.message)),
                 None => match self.withheld.get(cluster) {
-                    Some(why) => Some(format!("{title} ({why})")),
-                    None => app.is_none().then(|| format!("{title} (no Application yet)")),
+                    Some(why) => Some(why.to_string()),
+                    None => app.is_none().then(|| "no Application yet".to_owned()),
                 },
             },
         }

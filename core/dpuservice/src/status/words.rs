@@ -26,7 +26,7 @@ pub(super) fn state(app: &App) -> String {
     format!("{words}; {}: it is terminated {when}", operation.holds_up())
 }
 
-/// Returns clusters with their messages. Clusters with the same message are grouped.
+/// Returns clusters with their messages, which may be empty. Clusters with the same message are grouped.
 pub(super) fn grouped(clusters: impl Iterator<Item = (String, String)>) -> String {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for (title, words) in clusters {
@@ -41,7 +41,8 @@ pub(super) fn grouped(clusters: impl Iterator<Item = (String, String)>) -> Strin
         if more > 0 {
             titles.push(format!("{more} more"));
         }
-        format!("{} ({words})", titles.join(", "))
+        let titles = titles.join(", ");
+        if words.is_empty() { titles } else { format!("{titles} ({words})") }
     }))
 }
 

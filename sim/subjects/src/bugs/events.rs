@@ -54,6 +54,13 @@ pub(super) const BUGS: &[Bug] = &[
         garble: None,
     },
     Bug {
+        name: "every_condition_is_normal",
+        sentence: "Conditions that report a problem are logged like those that report success.",
+        controller: HOST,
+        plant: plant::<NoWarnings>,
+        garble: None,
+    },
+    Bug {
         name: "deletion_timestamps_are_ignored",
         sentence: "A terminating namespace is treated like any other.",
         controller: HOST,
@@ -139,6 +146,19 @@ struct LeadsForever;
 impl Flaw for LeadsForever {
     fn event(&mut self, event: Event) -> Option<Event> {
         (event != Event::LeadershipChanged { leading: false }).then_some(event)
+    }
+}
+
+#[derive(Default)]
+struct NoWarnings;
+
+impl Flaw for NoWarnings {
+    fn step(&mut self, step: &mut Step) {
+        for note in &mut step.notes {
+            if let Note::ConditionChanged { warning, .. } = note {
+                *warning = false;
+            }
+        }
     }
 }
 
