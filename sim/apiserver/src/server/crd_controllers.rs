@@ -17,6 +17,7 @@ use super::state::ApiServer;
 use super::status::Status;
 use super::store::Prefix;
 use super::termination::{self, Effect};
+use crate::builtin;
 use crate::managed::{self, Manager};
 
 /// Refuses to create objects of a definition that is being deleted.
@@ -68,11 +69,14 @@ pub(super) fn definition_stored(server: &mut ApiServer, definition: &Arc<Value>,
 fn write_definition(server: &mut ApiServer, live: &Arc<Value>, mut object: Value, subresource: &str) {
     let Some(resource) = server.registry.get(GROUP, PLURAL).cloned() else { return };
     let time = meta::timestamp(server.now);
-    if let Some(schema) = resource.storage_version().schema() {
+    let version = resource.storage_version();
+    if let (Some(schema), Some(builtin)) = (version.schema(), version.builtin_resource()) {
+        let reset = builtin::reset_fields(builtin, Some(subresource));
         let manager = Manager {
             name: "kube-apiserver",
             api_version: "apiextensions.k8s.io/v1",
             subresource: Some(subresource),
+            reset,
             time: &time,
         };
         managed::track_update(schema, Some(live), &mut object, manager);

@@ -161,10 +161,7 @@ pub(crate) fn resource(definition: &Value, table: TableId, since: u64) -> Resour
     };
     let read = |version: &Value| {
         let schema = version.pointer("/schema/openAPIV3Schema");
-        let schema = schema.and_then(|schema| Schema::from_crd(schema).ok()).map(|schema| {
-            let has_status = version.pointer("/subresources/status").is_some();
-            if has_status { schema } else { schema.without_status_subresource() }
-        });
+        let schema = schema.and_then(|schema| Schema::from_crd(schema).ok());
         Version::custom(Arc::new(version.clone()), schema)
     };
     Resource {
