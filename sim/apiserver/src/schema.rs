@@ -32,7 +32,6 @@ use node::{Arena, At};
 #[derive(Debug, Clone)]
 pub struct Schema {
     arena: Arc<Arena>,
-    has_status: bool,
 }
 
 impl Schema {
@@ -46,19 +45,12 @@ impl Schema {
         if !causes.is_empty() {
             return Err(causes);
         }
-        Ok(Self { arena: Arc::new(read::custom_resource(open_api_v3_schema)), has_status: true })
+        Ok(Self { arena: Arc::new(read::custom_resource(open_api_v3_schema)) })
     }
 
     /// Parses the type `name` from the `components.schemas` of an OpenAPI v3 document.
     pub fn from_open_api(components: &Map<String, Value>, name: &str) -> Option<Self> {
-        read::component(components, name).map(|arena| Self { arena: Arc::new(arena), has_status: true })
-    }
-
-    /// Returns the same type without a status subresource: `status` is an ordinary field.
-    #[must_use]
-    pub fn without_status_subresource(mut self) -> Self {
-        self.has_status = false;
-        self
+        read::component(components, name).map(|arena| Self { arena: Arc::new(arena) })
     }
 
     /// Sets absent fields that have a default.
@@ -116,11 +108,6 @@ impl Schema {
     /// Returns whether the schema is that of a built-in kind.
     pub(crate) fn is_built_in(&self) -> bool {
         self.arena.built_in
-    }
-
-    /// Returns whether `status` has its own endpoint.
-    pub(crate) fn has_status(&self) -> bool {
-        self.has_status
     }
 
     /// Returns the empty object of the type, with the fields that the server's structs always have.

@@ -6,7 +6,7 @@ use super::compare::Changes;
 use super::entries::{self, Entries, Entry};
 use super::manager::Manager;
 use super::merge::{merge, remove};
-use super::ownership::{self, Conflict, reset_fields};
+use super::ownership::{self, Conflict};
 use super::path::show_path;
 use super::set::Set;
 use super::typed::{check, fields};
@@ -89,7 +89,7 @@ fn merged(
     force: bool,
 ) -> Result<(Value, Entries), Vec<Conflict>> {
     let root = schema.root();
-    let reset = reset_fields(schema, config, manager.subresource);
+    let reset = Set::of(manager.reset);
     let mut entry = Entry {
         manager: if manager.name.is_empty() { "unknown".to_owned() } else { manager.name.to_owned() },
         applies: true,

@@ -9,6 +9,8 @@ pub struct Manager<'a> {
     pub api_version: &'a str,
     /// The subresource of the write, if any.
     pub subresource: Option<&'a str>,
+    /// The fields (`spec`, `metadata.labels`) that the endpoint never changes, and so never owns.
+    pub reset: &'static [&'static str],
     /// The wall time as an RFC 3339 string in whole seconds.
     pub time: &'a str,
 }

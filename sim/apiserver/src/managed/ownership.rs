@@ -25,40 +25,20 @@ pub(super) struct Conflict {
 /// The fields that no entry ever lists.
 static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
     Set::of(&[
-        &["apiVersion"],
-        &["kind"],
-        &["metadata"],
-        &["metadata", "clusterName"],
-        &["metadata", "creationTimestamp"],
-        &["metadata", "generation"],
-        &["metadata", "managedFields"],
-        &["metadata", "name"],
-        &["metadata", "namespace"],
-        &["metadata", "resourceVersion"],
-        &["metadata", "selfLink"],
-        &["metadata", "uid"],
+        "apiVersion",
+        "kind",
+        "metadata",
+        "metadata.clusterName",
+        "metadata.creationTimestamp",
+        "metadata.generation",
+        "metadata.managedFields",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.resourceVersion",
+        "metadata.selfLink",
+        "metadata.uid",
     ])
 });
-
-/// Returns the fields that the server resets in requests to this endpoint.
-pub(super) fn reset_fields(schema: &Schema, object: &Value, subresource: Option<&str>) -> Set {
-    if subresource != Some("status") {
-        return if schema.has_status() { Set::of(&[&["status"]]) } else { Set::default() };
-    }
-    if !schema.is_built_in() {
-        return Set::of(&[&["metadata"], &["spec"]]);
-    }
-    match object.get("kind").and_then(Value::as_str) {
-        Some("Deployment") => Set::of(&[&["metadata", "labels"], &["spec"]]),
-        Some("Pod") => {
-            Set::of(&[&["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"], &["spec"]])
-        }
-        Some("VolumeAttachment" | "ValidatingAdmissionPolicy" | "ServiceCIDR") => {
-            Set::of(&[&["metadata"], &["spec"]])
-        }
-        _ => Set::of(&[&["spec"]]),
-    }
-}
 
 /// Returns an entry without the fields that are never owned; none if it would be empty.
 pub(super) fn strip(mut entry: Entry) -> Option<Entry> {
@@ -99,7 +79,7 @@ pub(super) fn disown(
 
 /// Records an update from `old` to `new`.
 pub(super) fn update(schema: &Schema, old: &Value, new: &Value, entries: &mut Entries, manager: Manager<'_>) {
-    let reset = reset_fields(schema, new, manager.subresource);
+    let reset = Set::of(manager.reset);
     let changes = Changes::between(schema.root(), old, new).ignoring(&reset);
     // Updates can't conflict: they become the owner of what they change.
     if disown(entries, &changes, "", true).is_err() {

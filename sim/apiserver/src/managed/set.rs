@@ -67,10 +67,10 @@ impl Set {
     }
 
     /// Returns a set of the given paths of field names.
-    pub(super) fn of(paths: &[&[&str]]) -> Self {
+    pub(super) fn of(paths: &[&str]) -> Self {
         let mut set = Self::default();
         for path in paths {
-            let path: Vec<Step> = path.iter().map(|name| Step::field(name)).collect();
+            let path: Vec<Step> = path.split('.').map(Step::field).collect();
             set.insert(&path);
         }
         set

@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 
 fn by<'a>(name: &'a str, time: &'a str) -> Manager<'a> {
-    Manager { name, api_version: "v1", subresource: None, time }
+    Manager { name, api_version: "v1", subresource: None, reset: &["status"], time }
 }
 
 fn custom() -> Schema {
@@ -94,7 +94,11 @@ fn status_writes_own_status_alone() {
     let mut second = first.clone();
     second["status"] = json!({"phase": "Ready"});
     second["spec"]["a"] = json!("ignored");
-    let status = Manager { subresource: Some("status"), ..by("two", "2026-01-02T00:00:00Z") };
+    let status = Manager {
+        subresource: Some("status"),
+        reset: &["metadata", "spec"],
+        ..by("two", "2026-01-02T00:00:00Z")
+    };
     track_update(&schema, Some(&first), &mut second, status);
     assert_eq!(entry(&second, "two")["fieldsV1"], json!({"f:status": {".": {}, "f:phase": {}}}));
     assert_eq!(entry(&second, "two")["subresource"], "status");

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::crd::definition::{self, CLEANUP, GROUP, PLURAL, text};
+use super::crd::definition::{self, CLEANUP, GROUP, PLURAL, Termination, text};
 use super::delete_options::DeleteOptions;
 use super::meta;
 use super::registry::Resource;
@@ -17,6 +17,7 @@ use super::state::ApiServer;
 use super::status::Status;
 use super::store::Prefix;
 use super::termination::{self, Effect};
+use crate::builtin;
 use crate::managed::{self, Manager};
 
 /// Refuses to create objects of a definition that is being deleted.
@@ -60,19 +61,22 @@ pub(super) fn definition_stored(server: &mut ApiServer, definition: &Arc<Value>,
     let mut settled = (**definition).clone();
     settled["status"] = definition::status(definition, accepted, server.now);
     if settled["status"] != definition["status"] {
-        write_definition(server, definition, settled, "status");
+        write_status(server, definition, settled);
     }
 }
 
-/// Writes a definition in the way of the server's own controllers.
-fn write_definition(server: &mut ApiServer, live: &Arc<Value>, mut object: Value, subresource: &str) {
+/// Writes the status of a definition in the way of the server's own controllers.
+fn write_status(server: &mut ApiServer, live: &Arc<Value>, mut object: Value) {
     let Some(resource) = server.registry.get(GROUP, PLURAL).cloned() else { return };
     let time = meta::timestamp(server.now);
-    if let Some(schema) = resource.storage_version().schema() {
+    let version = resource.storage_version();
+    if let (Some(schema), Some(builtin)) = (version.schema(), version.builtin_resource()) {
+        let reset = builtin::reset_fields(builtin, Some("status"));
         let manager = Manager {
             name: "kube-apiserver",
             api_version: "apiextensions.k8s.io/v1",
-            subresource: Some(subresource),
+            subresource: Some("status"),
+            reset,
             time: &time,
         };
         managed::track_update(schema, Some(live), &mut object, manager);
@@ -110,6 +114,14 @@ fn empty_definition(server: &mut ApiServer, definition: &Arc<Value>) {
             }
         }
     }
+    // The objects that are left have finalizers.
+    if server.store.list(resource.table, &all, None).next().is_some() {
+        let mut waiting = (**definition).clone();
+        definition::set_terminating(&mut waiting, Termination::InProgress, server.now);
+        if waiting != **definition {
+            write_status(server, definition, waiting);
+        }
+    }
 }
 
 /// Handles the removal of a custom object: a definition that waited for it may be removed as well.
@@ -141,7 +153,8 @@ fn finish_definition(server: &mut ApiServer, definition: &Arc<Value>, resource: 
     } else if finalizers.len() < meta::finalizers(&live).len() {
         let mut object = (*live).clone();
         meta::set_finalizers(&mut object, &finalizers);
-        server.store.put(definitions.table, name, object);
+        definition::set_terminating(&mut object, Termination::Completed, server.now);
+        write_status(server, &live, object);
     }
 }
 

@@ -110,6 +110,7 @@ fn apply_request(
         name: &options.manager,
         api_version: &api_version,
         subresource: scope.tracked_subresource(),
+        reset: strategy::reset_fields(scope),
         time: &time,
     };
     let current = live.as_ref().map(|live| scope.resource.view(scope.version(), live));

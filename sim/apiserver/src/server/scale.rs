@@ -202,7 +202,8 @@ fn apply(
 }
 
 fn manager<'a>(options: &'a WriteOptions, time: &'a str) -> Manager<'a> {
-    Manager { name: &options.manager, api_version: "autoscaling/v1", subresource: Some("scale"), time }
+    let (api_version, subresource) = ("autoscaling/v1", Some("scale"));
+    Manager { name: &options.manager, api_version, subresource, reset: &["status"], time }
 }
 
 /// Returns the replicas that a scale requests.

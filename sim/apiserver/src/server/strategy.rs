@@ -116,6 +116,16 @@ pub(super) fn apply_defaults(scope: &Scope, object: &mut Value) {
     }
 }
 
+/// Returns the fields that the endpoint never changes, and so never owns.
+pub(super) fn reset_fields(scope: &Scope) -> &'static [&'static str] {
+    match &scope.version().origin {
+        Origin::Builtin(resource) => builtin::reset_fields(resource, scope.tracked_subresource()),
+        Origin::Custom(_) if scope.subresource == "status" => &["metadata", "spec"],
+        Origin::Custom(_) if scope.version().has_subresource("status") => &["status"],
+        Origin::Custom(_) => &[],
+    }
+}
+
 /// Removes the fields of a new object that the endpoint does not set, before its fields get managers.
 pub(super) fn reset_create(scope: &Scope, object: &mut Value) {
     match &scope.version().origin {
@@ -134,9 +144,8 @@ pub(super) fn reset_create(scope: &Scope, object: &mut Value) {
 /// Restores the fields that the endpoint does not change, before the changed fields get a manager.
 pub(super) fn reset_update(scope: &Scope, new: &mut Value, live: &Value) {
     match &scope.version().origin {
-        Origin::Builtin(resource) => {
-            let subresource = Some(scope.subresource.as_str()).filter(|name| !name.is_empty());
-            for field in builtin::reset_fields(resource, subresource) {
+        Origin::Builtin(_) => {
+            for field in reset_fields(scope) {
                 put_back(new, live, field);
             }
         }

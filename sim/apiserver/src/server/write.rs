@@ -166,7 +166,9 @@ pub(super) fn track(
     let nulls = take_nulls(object);
     let api_version = scope.resource.api_version(scope.version());
     let time = meta::timestamp(options.now);
-    let manager = Manager { name: &options.manager, api_version: &api_version, subresource, time: &time };
+    let reset = strategy::reset_fields(scope);
+    let manager =
+        Manager { name: &options.manager, api_version: &api_version, subresource, reset, time: &time };
     managed::track_update(schema, live.map(AsRef::as_ref), object, manager);
     for key in nulls {
         object[key] = Value::Null;

@@ -133,25 +133,43 @@ pub(crate) fn status(definition: &Value, accepted: bool, now: Timestamp) -> Valu
     status
 }
 
+/// The progress of the deletion of a definition's objects.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Termination {
+    Pending,
+    InProgress,
+    Completed,
+}
+
 /// Returns a definition that starts to terminate: the server deletes its objects.
 pub(crate) fn terminating(live: &Value, now: Timestamp) -> Value {
-    const PENDING: [&str; 3] = [
-        "True",
-        "InstanceDeletionPending",
-        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-    ];
-    let now = meta::timestamp(now);
     let mut object = live.clone();
     let mut finalizers: Vec<String> = meta::finalizers(live).into_iter().map(str::to_owned).collect();
     if !finalizers.iter().any(|name| name == CLEANUP) {
         finalizers.push(CLEANUP.to_owned());
     }
     meta::set_finalizers(&mut object, &finalizers);
-    let mut conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    set_condition(&mut conditions, "Terminating", PENDING, &now);
-    object["status"]["conditions"] = conditions.into();
-    meta::set(&mut object, "deletionTimestamp", now);
+    set_terminating(&mut object, Termination::Pending, now);
+    meta::set(&mut object, "deletionTimestamp", meta::timestamp(now));
     object
+}
+
+/// Sets the condition `Terminating` of a definition.
+pub(crate) fn set_terminating(definition: &mut Value, termination: Termination, now: Timestamp) {
+    let condition = match termination {
+        Termination::Pending => [
+            "True",
+            "InstanceDeletionPending",
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        ],
+        Termination::InProgress => {
+            ["True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"]
+        }
+        Termination::Completed => ["False", "InstanceDeletionCompleted", "removed all instances"],
+    };
+    let mut conditions = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    set_condition(&mut conditions, "Terminating", condition, &meta::timestamp(now));
+    definition["status"]["conditions"] = conditions.into();
 }
 
 /// Returns the resource that a definition describes.
@@ -161,10 +179,7 @@ pub(crate) fn resource(definition: &Value, table: TableId, since: u64) -> Resour
     };
     let read = |version: &Value| {
         let schema = version.pointer("/schema/openAPIV3Schema");
-        let schema = schema.and_then(|schema| Schema::from_crd(schema).ok()).map(|schema| {
-            let has_status = version.pointer("/subresources/status").is_some();
-            if has_status { schema } else { schema.without_status_subresource() }
-        });
+        let schema = schema.and_then(|schema| Schema::from_crd(schema).ok());
         Version::custom(Arc::new(version.clone()), schema)
     };
     Resource {
