@@ -32,6 +32,8 @@ pub struct Process<C> {
     /// The objects of lists in progress.
     listing: BTreeMap<Arc<Kind>, BTreeSet<ObjectRef>>,
     watches: BTreeMap<Arc<Kind>, Watch>,
+    /// The kinds that it could not list or watch since their last complete list.
+    unwatched: BTreeSet<Arc<Kind>>,
     synced: BTreeSet<Arc<Kind>>,
 }
 
@@ -62,6 +64,7 @@ impl<C: Controller> Process<C> {
             runner,
             listing: BTreeMap::new(),
             watches: BTreeMap::new(),
+            unwatched: BTreeSet::new(),
             synced: BTreeSet::new(),
         }
     }
@@ -107,12 +110,19 @@ impl<C: Controller> Process<C> {
             self.deleted(&gone, now);
         }
         self.synced.insert(Arc::clone(kind));
+        // No event reports an object that was created and deleted in the meantime.
+        if self.unwatched.remove(kind) {
+            self.enqueue_all(now);
+        }
     }
 
     /// Handles an event of a watch.
     fn watched(&mut self, event: Event, now: Now) {
         match event {
-            Event::WatchFailed { kind, .. } => self.watches.entry(kind).or_default().failures += 1,
+            Event::WatchFailed { kind, .. } => {
+                self.watches.entry(Arc::clone(&kind)).or_default().failures += 1;
+                self.unwatched.insert(kind);
+            }
             Event::ListStarted { kind } => {
                 self.watches.entry(Arc::clone(&kind)).or_default().lists += 1;
                 self.listing.insert(kind, BTreeSet::new());

@@ -123,16 +123,16 @@ impl Scaler {
             let name = format!("{}-{at}", key.name);
             let [volume, worker] =
                 [volume(), worker()].map(|it| ObjectRef::namespaced(&it, &key.namespace, &name));
-            let has_worker = Existing::has(&existing.workers, &name);
-            if self.has(Bug::ChecksWorkerOnly) && !has_worker {
-                start(&worker, app, json!({ "spec": {} }), pass)?;
+            let needs_volume = !Existing::has(&existing.volumes, &name);
+            let create = creation(&volume, app, &key.name, json!({ "spec": {} }));
+            if needs_volume && !self.has(Bug::ChecksWorkerOnly) {
+                pass.write(create.clone())?;
             }
-            let is_checked = !self.has(Bug::ChecksWorkerOnly) || !has_worker;
-            if !Existing::has(&existing.volumes, &name) && is_checked {
-                pass.write(creation(&volume, app, &key.name, json!({ "spec": {} })))?;
-            }
-            if !self.has(Bug::ChecksWorkerOnly) && !has_worker {
+            if !Existing::has(&existing.workers, &name) {
                 start(&worker, app, json!({ "spec": {} }), pass)?;
+                if needs_volume && self.has(Bug::ChecksWorkerOnly) {
+                    pass.write(create)?;
+                }
             }
         }
         Ok(())
