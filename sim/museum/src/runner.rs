@@ -1,4 +1,4 @@
-//! Runs one Worker for each generation of an App until it has finished, and records that in the status..
+//! Runs one Worker for each generation of an App until it has finished, and records that in the status.
 
 use std::sync::Arc;
 
