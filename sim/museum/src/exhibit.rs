@@ -38,6 +38,8 @@ pub enum Class {
     DeadWatch,
     /// A failed read is taken for an answer.
     FailedRead,
+    /// Only the first page of a list is read.
+    FirstPage,
     /// The controller's own writes trigger it again without end.
     HotLoop,
     /// A state that existed only for a short time was never observed.
@@ -63,6 +65,7 @@ impl fmt::Display for Class {
             Self::CrashBetweenWrites => "crash between writes",
             Self::DeadWatch => "dead watch",
             Self::FailedRead => "failed read",
+            Self::FirstPage => "first page",
             Self::HotLoop => "hot loop",
             Self::MissedState => "missed state",
             Self::Names => "names",

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use lockstep_engine::action::{Action, KubeRequest, Scope};
 use lockstep_engine::driver::Verdict;
+use lockstep_engine::machine::Event;
 use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, label, metadata, precondition};
 use lockstep_engine::write;
 use serde_json::{Value, json};
 
-use crate::controller::{Controller, Seen};
+use crate::controller::{Cause, Controller, Seen, Watch};
 use crate::kinds::{app, app_of, belongs_to, creation, of, secret, worker};
 use crate::pass::{Pass, Stop, objects};
 
@@ -20,15 +21,26 @@ pub const CLUSTERS: &str = "clusters";
 /// The label of these Secrets, and of Workers with the name of their cluster.
 pub const CLUSTER: &str = "museum.example.com/cluster";
 
+/// How many objects the server returns at once, for the bug that reads one page.
+const PAGE: usize = 2;
+/// How many times a key may fail, for the bug that gives up. A run is too short for the number of a project.
+const ATTEMPTS: u64 = 4;
+
 /// The bugs that can be planted.
 #[expect(missing_docs, reason = "the exhibits describe them")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
     EnqueuesFirstApp,
     GeneratesNames,
+    GivesUpAfterFailures,
+    GivesUpFailedWatch,
+    IgnoresDeletedWorkers,
+    MissesDeletionsOfLists,
     NeedsClusterToDelete,
     NeverPrunes,
+    PrunesFirstPage,
     PurgesDuplicates,
+    SwallowsFailedWrites,
     TakesFailedListForEmpty,
 }
 
@@ -61,7 +73,8 @@ impl Fleet {
         app: Option<&Value>,
         pass: &mut Pass<'_>,
     ) -> Result<(), Stop> {
-        for found in workers.iter().filter(|found| !is_deleting(found)) {
+        let page = if self.has(Bug::PrunesFirstPage) { PAGE } else { usize::MAX };
+        for found in workers.iter().take(page).filter(|found| !is_deleting(found)) {
             let is_owned = app.is_some_and(|app| belongs_to(found, app));
             let is_registered = clusters.iter().any(|name| name == cluster(found));
             if is_owned && (is_registered || self.has(Bug::NeverPrunes)) {
@@ -100,7 +113,7 @@ impl Fleet {
                 more["metadata"]["generateName"] = json!(format!("{}-", target.name));
                 target.name.clear();
             }
-            return pass.write(creation(&target, app, &key.name, more));
+            return self.write(creation(&target, app, &key.name, more), pass);
         };
         if self.has(Bug::PurgesDuplicates) && known.len() > 1 {
             return pass.write(write::delete(Name::of(found).object(&worker()), found));
@@ -110,7 +123,12 @@ impl Fleet {
         }
         let patch = json!({ "metadata": precondition(found), "spec": { "text": app["spec"]["text"] } });
         let target = Name::of(found).object(&worker());
-        pass.write(Action::Kube(KubeRequest::Patch { target, subresource: None, patch: Arc::new(patch) }))
+        let patch = Action::Kube(KubeRequest::Patch { target, subresource: None, patch: Arc::new(patch) });
+        self.write(patch, pass)
+    }
+
+    fn write(self, action: Action, pass: &mut Pass<'_>) -> Result<(), Stop> {
+        if self.has(Bug::SwallowsFailedWrites) { pass.send(action).map(|_| ()) } else { pass.write(action) }
     }
 }
 
@@ -124,12 +142,25 @@ impl Controller for Fleet {
     fn keys(&self, seen: &Seen<'_>) -> Vec<Name> {
         match &*seen.kind.kind {
             "App" => vec![Name::of(seen.object)],
+            "Worker" if self.has(Bug::IgnoresDeletedWorkers) && matches!(seen.cause, Cause::Deleted) => {
+                Vec::new()
+            }
             "Worker" => app_of(seen.object).into_iter().collect(),
             _ => {
                 let limit = if self.has(Bug::EnqueuesFirstApp) { 1 } else { usize::MAX };
                 seen.others(&app()).map(|app| Name::of(app)).take(limit).collect()
             }
         }
+    }
+
+    fn ignores(&self, event: &Event, watch: Watch) -> bool {
+        let ends_later_list = matches!(event, Event::ListCompleted { .. }) && watch.lists > 1;
+        self.has(Bug::GivesUpFailedWatch) && watch.failures > 0
+            || self.has(Bug::MissesDeletionsOfLists) && ends_later_list
+    }
+
+    fn attempts(&self) -> u64 {
+        if self.has(Bug::GivesUpAfterFailures) { ATTEMPTS } else { u64::MAX }
     }
 
     fn reconcile(&self, key: &Name, pass: &mut Pass<'_>) -> Result<Verdict, Stop> {

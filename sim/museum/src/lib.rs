@@ -17,6 +17,7 @@
 //! | [`expander`] | a template with volumes: a change in several steps |
 //! | [`scaler`] | workers with volumes: a change in order |
 //! | [`reporter`] | status, events and watches |
+//! | [`runner`] | a worker that runs once |
 //! | [`kubelet`] | runs workers; it is no exhibit |
 
 pub mod controller;
@@ -30,6 +31,7 @@ pub mod pass;
 pub mod process;
 pub mod reporter;
 pub mod rules;
+pub mod runner;
 pub mod scaler;
 
 use lockstep_sim::SystemUnderTest;
@@ -44,15 +46,17 @@ pub fn exhibits() -> impl Iterator<Item = &'static Exhibit> {
         expander::exhibits::ALL,
         scaler::exhibits::ALL,
         reporter::exhibits::ALL,
+        runner::exhibits::ALL,
     ];
     rooms.into_iter().flatten()
 }
 
 /// The controllers without a bug.
-pub static SOUND: [&dyn SystemUnderTest; 5] = [
+pub static SOUND: [&dyn SystemUnderTest; 6] = [
     &mirror::Mirror(None),
     &fleet::Fleet(None),
     &expander::Expander(None),
     &scaler::Scaler(None),
     &reporter::Reporter(None),
+    &runner::Runner(None),
 ];

@@ -9,7 +9,7 @@ use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, label, metadat
 use lockstep_engine::{finalizer, write};
 use serde_json::{Value, json};
 
-use crate::controller::{Controller, Seen};
+use crate::controller::{Cause, Controller, Seen};
 use crate::kinds::{APP, OWNER, app, belongs_to, config_map, creation, owner, secret, uid};
 use crate::pass::{Pass, Stop};
 
@@ -25,10 +25,14 @@ pub const FINALIZER: &str = "museum.example.com/mirror";
 #[expect(missing_docs, reason = "the exhibits describe them")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
+    AddsFinalizerLast,
     AdoptsExisting,
     AppliesTwice,
     CleansUpOnEvent,
     ClearsFinalizers,
+    ComparesGenerationOfSecrets,
+    ComparesLabelsOfCopies,
+    DropsAnnotationsOfCopies,
     DropsFinalizersOfCopies,
     IgnoresCleanupErrors,
     IgnoresSecrets,
@@ -36,6 +40,7 @@ pub enum Bug {
     NeedsSecretToCleanUp,
     NeverAddsFinalizer,
     OwnerInOtherNamespace,
+    PatchesStaleFinalizers,
     RemovesFinalizerEarly,
     TruncatesNames,
     TrustsCacheOnCleanup,
@@ -74,8 +79,10 @@ impl Mirror {
     ) -> Result<Verdict, Stop> {
         pass.memory = 1;
         let has_finalizer = !matches!(self.0, Some(Bug::NeverAddsFinalizer | Bug::CleansUpOnEvent));
-        if let Some(add) = finalizer::add(&Self::target(key), app, FINALIZER).filter(|_| has_finalizer) {
-            return pass.write(add).map(|()| Verdict::Converged);
+        let add = finalizer::add(&Self::target(key), app, FINALIZER).filter(|_| has_finalizer);
+        let (first, last) = if self.has(Bug::AddsFinalizerLast) { (None, add) } else { (add, None) };
+        if let Some(add) = first {
+            return pass.write(self.with_precondition(add)).map(|()| Verdict::Converged);
         }
         let token = pass.get(&token(key))?.map_or(Value::Null, |secret| secret["data"]["token"].clone());
         let data = json!({ "text": app["spec"]["text"], "token": token.as_str().unwrap_or_default() });
@@ -83,7 +90,10 @@ impl Mirror {
         match copy {
             None if self.has(Bug::AppliesTwice) => self.apply(key, app, &data, pass),
             None => pass.write(self.create(key, app, &data)).map(|()| Verdict::Converged),
-            Some(found) if belongs_to(found, app) && found["data"] == data => Ok(Verdict::Converged),
+            Some(found) if belongs_to(found, app) && found["data"] == data => match last {
+                Some(add) => pass.write(add).map(|()| Verdict::Converged),
+                None => Ok(Verdict::Converged),
+            },
             Some(_) if self.has(Bug::AppliesTwice) => self.apply(key, app, &data, pass),
             Some(found) if belongs_to(found, app) || self.overwrites(found) => {
                 pass.write(self.update(key, found, app, &data)).map(|()| Verdict::Converged)
@@ -94,6 +104,20 @@ impl Mirror {
             }
             // Another client has this name. Without our label, no event reports when it is free.
             Some(_) => Ok(Verdict::Requeue(Duration::from_secs(30))),
+        }
+    }
+
+    /// Returns a patch as it is sent: with the state that it was made from as a precondition.
+    fn with_precondition(self, patch: Action) -> Action {
+        match patch {
+            Action::Kube(KubeRequest::Patch { target, subresource, patch })
+                if self.has(Bug::PatchesStaleFinalizers) =>
+            {
+                let finalizers = &patch["metadata"]["finalizers"];
+                let patch = Arc::new(json!({ "metadata": { "finalizers": finalizers } }));
+                Action::Kube(KubeRequest::Patch { target, subresource, patch })
+            }
+            patch => patch,
         }
     }
 
@@ -125,6 +149,9 @@ impl Mirror {
         let target = self.copy(key);
         let mut metadata = precondition(found);
         metadata["labels"] = json!({ OWNER: uid(app), APP: Self::label(key) });
+        if self.has(Bug::DropsAnnotationsOfCopies) {
+            metadata["annotations"] = Value::Null;
+        }
         if self.has(Bug::DropsFinalizersOfCopies) {
             metadata["name"] = json!(target.name);
             metadata["namespace"] = json!(SHARED);
@@ -160,7 +187,8 @@ impl Mirror {
         copy: Option<&Value>,
         pass: &mut Pass<'_>,
     ) -> Result<Verdict, Stop> {
-        let is_left = self.has(Bug::NeverAddsFinalizer) || self.has(Bug::CleansUpOnEvent) && pass.memory == 0;
+        let needs_finalizer = matches!(self.0, Some(Bug::NeverAddsFinalizer | Bug::AddsFinalizerLast));
+        let is_left = needs_finalizer || self.has(Bug::CleansUpOnEvent) && pass.memory == 0;
         if app.is_none() && is_left {
             return Ok(Verdict::Converged);
         }
@@ -208,13 +236,19 @@ impl Controller for Mirror {
     }
 
     fn keys(&self, seen: &Seen<'_>) -> Vec<Name> {
+        let is_same = |field: &str| match seen.cause {
+            Cause::Changed(old) => old["metadata"][field] == seen.object["metadata"][field],
+            Cause::Exists | Cause::Deleted => false,
+        };
         match &*seen.kind.kind {
             "App" => vec![Name::of(seen.object)],
+            "ConfigMap" if self.has(Bug::ComparesLabelsOfCopies) && is_same("labels") => Vec::new(),
             "ConfigMap" => {
                 let key = label(seen.object, APP).and_then(|label| label.split_once('.'));
                 key.map(|(namespace, name)| Name::new(namespace, name)).into_iter().collect()
             }
             _ if self.has(Bug::IgnoresSecrets) => Vec::new(),
+            _ if self.has(Bug::ComparesGenerationOfSecrets) && is_same("generation") => Vec::new(),
             _ => {
                 let team = metadata(seen.object, "namespace");
                 seen.others(&app()).map(|app| Name::of(app)).filter(|app| app.namespace == team).collect()

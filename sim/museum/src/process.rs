@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use lockstep_engine::action::{Action, Outcome, Scope, WatchCommand};
 use lockstep_engine::backoff::Backoff;
-use lockstep_engine::driver::{Driver, Next, Reconcile, Settings};
+use lockstep_engine::driver::{Driver, Next, Reconcile, Settings, Verdict};
 use lockstep_engine::machine::{Deadline, Event, Machine, Step};
 use lockstep_engine::object::{Kind, Name, ObjectRef};
 use lockstep_engine::time::Now;
 use serde_json::Value;
 
-use crate::controller::{Controller, Objects, Seen};
+use crate::controller::{Cause, Controller, Objects, Seen, Watch};
 use crate::kinds;
 use crate::pass::{Pass, Stop, Waiting};
 
@@ -31,8 +31,9 @@ pub struct Process<C> {
     runner: Runner<C>,
     /// The objects of lists in progress.
     listing: BTreeMap<Arc<Kind>, BTreeSet<ObjectRef>>,
-    /// How many times each kind was listed.
-    lists: BTreeMap<Arc<Kind>, u32>,
+    watches: BTreeMap<Arc<Kind>, Watch>,
+    /// The kinds that it could not list or watch since their last complete list.
+    unwatched: BTreeSet<Arc<Kind>>,
     synced: BTreeSet<Arc<Kind>>,
 }
 
@@ -41,27 +42,39 @@ struct Runner<C> {
     controller: C,
     objects: Arc<Objects>,
     memory: BTreeMap<Name, u64>,
+    /// How many times in a row each key has failed.
+    failures: BTreeMap<Name, u64>,
+    /// The keys with a write that has no answer.
+    writing: BTreeSet<Name>,
 }
 
 impl<C: Controller> Process<C> {
     /// Returns a process with an empty cache.
     pub fn new(controller: C, seed: u64) -> Self {
         let settings = Settings { concurrency: 4, resync: RESYNC, backoff: BACKOFF, seed };
-        let runner = Runner { controller, objects: Arc::default(), memory: BTreeMap::new() };
+        let runner = Runner {
+            controller,
+            objects: Arc::default(),
+            memory: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            writing: BTreeSet::new(),
+        };
         Self {
             driver: Driver::new(settings),
             runner,
             listing: BTreeMap::new(),
-            lists: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            unwatched: BTreeSet::new(),
             synced: BTreeSet::new(),
         }
     }
 
-    fn enqueue(&mut self, kind: &Kind, object: &Value, now: Now) {
-        let Runner { controller, objects, .. } = &self.runner;
-        for key in controller.keys(&Seen { kind, object, objects }) {
+    fn enqueue(&mut self, kind: &Kind, object: &Value, cause: Cause<'_>, now: Now) {
+        let Runner { controller, objects, writing, .. } = &self.runner;
+        for key in controller.keys(&Seen { kind, object, cause, objects }) {
+            let is_ignored = controller.ignores_while_writing() && writing.contains(&key);
             // All keys are enqueued on becoming leader.
-            if self.driver.is_leading() {
+            if self.driver.is_leading() && !is_ignored {
                 self.driver.enqueue(key, now);
             }
         }
@@ -69,7 +82,7 @@ impl<C: Controller> Process<C> {
 
     fn enqueue_all(&mut self, now: Now) {
         for (name, object) in &*Arc::clone(&self.runner.objects) {
-            self.enqueue(&name.kind, object, now);
+            self.enqueue(&name.kind, object, Cause::Exists, now);
         }
     }
 
@@ -78,14 +91,15 @@ impl<C: Controller> Process<C> {
         if let Some(listing) = self.listing.get_mut(kind) {
             listing.insert(name.clone());
         }
-        if Arc::make_mut(&mut self.runner.objects).insert(name, Arc::clone(object)).as_ref() != Some(object) {
-            self.enqueue(kind, object, now);
+        let old = Arc::make_mut(&mut self.runner.objects).insert(name, Arc::clone(object));
+        if old.as_ref() != Some(object) {
+            self.enqueue(kind, object, old.as_deref().map_or(Cause::Exists, Cause::Changed), now);
         }
     }
 
     fn deleted(&mut self, name: &ObjectRef, now: Now) {
         if let Some(last) = Arc::make_mut(&mut self.runner.objects).remove(name) {
-            self.enqueue(&name.kind, &last, now);
+            self.enqueue(&name.kind, &last, Cause::Deleted, now);
         }
     }
 
@@ -96,26 +110,38 @@ impl<C: Controller> Process<C> {
             self.deleted(&gone, now);
         }
         self.synced.insert(Arc::clone(kind));
+        // No event reports an object that was created and deleted in the meantime.
+        if self.unwatched.remove(kind) {
+            self.enqueue_all(now);
+        }
     }
 
     /// Handles an event of a watch.
     fn watched(&mut self, event: Event, now: Now) {
         match event {
+            Event::WatchFailed { kind, .. } => {
+                self.watches.entry(Arc::clone(&kind)).or_default().failures += 1;
+                self.unwatched.insert(kind);
+            }
             Event::ListStarted { kind } => {
-                *self.lists.entry(Arc::clone(&kind)).or_default() += 1;
+                self.watches.entry(Arc::clone(&kind)).or_default().lists += 1;
                 self.listing.insert(kind, BTreeSet::new());
             }
-            Event::ListCompleted { kind } if !self.ignores(&kind) => self.list_completed(&kind, now),
-            Event::Applied { kind, object } if !self.ignores(&kind) => self.applied(&kind, &object, now),
-            Event::Deleted { kind, object } if !self.ignores(&kind) => {
-                self.deleted(&Name::of(&object).object(&kind), now);
+            Event::ListCompleted { ref kind } if !self.ignores(kind, &event) => {
+                self.list_completed(kind, now);
+            }
+            Event::Applied { ref kind, ref object } if !self.ignores(kind, &event) => {
+                self.applied(kind, object, now);
+            }
+            Event::Deleted { ref kind, ref object } if !self.ignores(kind, &event) => {
+                self.deleted(&Name::of(object).object(kind), now);
             }
             _ => {}
         }
     }
 
-    fn ignores(&self, kind: &Arc<Kind>) -> bool {
-        self.runner.controller.ignores_watch(self.lists.get(kind).copied().unwrap_or_default())
+    fn ignores(&self, kind: &Arc<Kind>, event: &Event) -> bool {
+        self.runner.controller.ignores(event, self.watches.get(kind).copied().unwrap_or_default())
     }
 }
 
@@ -165,12 +191,29 @@ impl<C: Controller> Runner<C> {
         let mut pass = Pass::new(&waiting);
         let result = self.controller.reconcile(key, &mut pass);
         let memory = pass.memory;
+        self.writing.remove(key);
         let verdict = match result {
-            Err(Stop::Request(action)) => return Next::Await(vec![*action], waiting),
+            Err(Stop::Request(action)) => {
+                if action.is_write() {
+                    self.writing.insert(key.clone());
+                }
+                return Next::Await(vec![*action], waiting);
+            }
             Err(Stop::Failed(verdict)) | Ok(verdict) => verdict,
         };
         self.memory.insert(key.clone(), memory);
-        Next::Done(verdict)
+        Next::Done(self.give_up(key, verdict))
+    }
+
+    /// Returns the verdict, or that the key needs no further work if it has failed too many times.
+    fn give_up(&mut self, key: &Name, verdict: Verdict) -> Verdict {
+        let failures = self.failures.entry(key.clone()).or_default();
+        *failures = if matches!(verdict, Verdict::Retry { .. }) { *failures + 1 } else { 0 };
+        if *failures < self.controller.attempts() {
+            return verdict;
+        }
+        *failures = 0;
+        Verdict::Converged
     }
 }
 

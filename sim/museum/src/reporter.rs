@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use lockstep_engine::action::{Action, Class, KubeRequest, Subresource};
 use lockstep_engine::driver::Verdict;
+use lockstep_engine::machine::Event;
 use lockstep_engine::object::{Kind, Name, generation, is_deleting, precondition};
 use lockstep_engine::write;
 use serde_json::{Value, json};
 
-use crate::controller::{Controller, Seen};
+use crate::controller::{Controller, Seen, Watch};
 use crate::kinds::{app, belongs_to, creation, key_of, worker};
 use crate::kubelet;
 use crate::pass::{Pass, Stop};
@@ -23,14 +24,18 @@ pub enum Bug {
     AlwaysMovesTransitionTime,
     BlocksKeyOnCacheMiss,
     ComparesStateOnly,
+    CountsFailedReadAsZero,
     FailsForGoodOnConflict,
     IgnoresObservedGeneration,
     LosesRestartedWatch,
     OverwritesConditions,
     ReportsLatestGeneration,
+    ResetsScale,
     StampsEveryReconcile,
     SwallowsConflict,
+    SwallowsFailedRead,
     TogglesPhase,
+    TrustsStatusAfterRestart,
     UnorderedList,
 }
 
@@ -60,7 +65,10 @@ impl Reporter {
     /// Brings the Worker to its desired state. Returns whether it is ready.
     fn run(self, key: &Name, app: &Value, found: Option<&Value>, pass: &mut Pass<'_>) -> Result<bool, Stop> {
         let target = key.object(&worker());
-        let spec = json!({ "text": app["spec"]["text"] });
+        let mut spec = json!({ "text": app["spec"]["text"] });
+        if self.has(Bug::ResetsScale) {
+            spec["scale"] = json!(1);
+        }
         let Some(found) = found else {
             let more = json!({ "metadata": { "finalizers": [kubelet::FINALIZER] }, "spec": spec });
             return pass.write(creation(&target, app, &key.name, more)).map(|()| false);
@@ -72,7 +80,7 @@ impl Reporter {
             return pass.write(write::delete(target, found)).map(|()| false);
         }
         let is_ready = found["status"]["ready"] == true;
-        if found["spec"] != spec {
+        if !write::covers(&found["spec"], &spec) {
             let patch = Arc::new(json!({ "metadata": precondition(found), "spec": spec }));
             pass.write(Action::Kube(KubeRequest::Patch { target, subresource: None, patch }))?;
             return Ok(is_ready && self.has(Bug::IgnoresObservedGeneration));
@@ -172,8 +180,8 @@ impl Controller for Reporter {
         key_of(seen.kind, seen.object).into_iter().collect()
     }
 
-    fn ignores_watch(&self, lists: u32) -> bool {
-        self.has(Bug::LosesRestartedWatch) && lists > 1
+    fn ignores(&self, _: &Event, watch: Watch) -> bool {
+        self.has(Bug::LosesRestartedWatch) && watch.lists > 1
     }
 
     fn reconcile(&self, key: &Name, pass: &mut Pass<'_>) -> Result<Verdict, Stop> {
@@ -182,7 +190,11 @@ impl Controller for Reporter {
         }
         let target = key.object(&app());
         let found = pass.get(&key.object(&worker()))?;
-        let app = pass.get(&target)?;
+        let app = pass.get(&target);
+        if self.has(Bug::SwallowsFailedRead) && matches!(app, Err(Stop::Failed(_))) {
+            return Ok(Verdict::Converged);
+        }
+        let app = app?;
         if self.has(Bug::BlocksKeyOnCacheMiss) && app.is_some() && pass.cached(&target).is_none() {
             pass.memory = 1;
             return Ok(Verdict::Converged);
@@ -196,7 +208,19 @@ impl Controller for Reporter {
         if self.has(Bug::FailsForGoodOnConflict) && app["status"]["phase"] == "Failed" {
             return Ok(Verdict::Converged);
         }
-        let is_ready = self.run(key, &app, found.as_deref(), pass)?;
+        if self.has(Bug::TrustsStatusAfterRestart) && pass.memory == 0 {
+            pass.memory = 1;
+            if app["status"]["observedGeneration"] == generation(&app) && app["status"]["ready"] == true {
+                return Ok(Verdict::Converged);
+            }
+        }
+        let mut is_ready = self.run(key, &app, found.as_deref(), pass)?;
+        if self.has(Bug::CountsFailedReadAsZero) {
+            is_ready = match pass.get(&key.object(&worker())) {
+                Err(Stop::Failed(_)) => false,
+                found => found?.is_some() && is_ready,
+            };
+        }
         self.report(key, &app, is_ready, pass)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockstep_engine::finalizer;
-use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting};
+use lockstep_engine::object::{Kind, Name, ObjectRef, annotation, is_deleting};
 use lockstep_sim::Client;
 use lockstep_sim::cluster::Change;
 use lockstep_sim::history::History;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::kinds::{owner, uid};
 
-/// The finalizer of a foreign controller.
+/// The finalizer and the annotation of a foreign controller.
 pub const FOREIGN: &str = "other.example.com/hold";
 
 /// Returns whether an object had some state at any time since the creation of another one, which is in the state `state`. A controller that reads the first
@@ -30,6 +30,19 @@ pub fn was_ever(
     versions.is_empty() || versions.iter().any(|version| test(version.object.as_deref()))
 }
 
+/// Returns whether an object was in some state all the time since a process last read it.
+pub fn was_always(
+    history: &History,
+    process: usize,
+    object: &ObjectRef,
+    test: impl Fn(Option<&Value>) -> bool,
+) -> bool {
+    let reads = history.process(process).and_then(|process| process.reads.get(object));
+    let Some(last) = reads.and_then(|reads| reads.back()) else { return false };
+    let versions = history.versions_since(object, *last);
+    !versions.is_empty() && versions.iter().all(|version| test(version.object.as_deref()))
+}
+
 /// Returns whether an App no longer needs an object: it is gone, is being deleted, or is another App of the same name.
 pub fn is_abandoned(app: Option<&Value>, object: &Value) -> bool {
     app.is_none_or(|app| is_deleting(app) || owner(object) != Some(uid(app)))
@@ -44,6 +57,12 @@ pub fn foreign_finalizers(object: Option<&Arc<Value>>) -> Vec<&Value> {
 /// Checks that a change adds and removes no foreign finalizer.
 pub fn keeps_foreign_finalizers(change: &Change) -> bool {
     foreign_finalizers(change.old.as_ref()) == foreign_finalizers(change.new.as_ref())
+}
+
+/// Checks that a change of an object keeps the annotation of a foreign controller.
+pub fn keeps_foreign_annotations(change: &Change) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
+    annotation(old, FOREIGN) == annotation(new, FOREIGN)
 }
 
 /// Adds the foreign finalizer to an object.

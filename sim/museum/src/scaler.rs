@@ -15,10 +15,15 @@ use crate::pass::{Pass, Stop};
 pub mod exhibits;
 mod simulation;
 
+/// How many objects the server returns at once, for the bug that reads one page.
+const PAGE: usize = 2;
+
 /// The bugs that can be planted.
 #[expect(missing_docs, reason = "the exhibits describe them")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
+    ChecksWorkerOnly,
+    CleansUpFirstPage,
     CountsStaleWorkers,
     DeletesVolumesByStaleWorkers,
     NeedsToSeeTermination,
@@ -95,7 +100,8 @@ impl Scaler {
             .filter(|it| is_deleting(it) && app_of(it).as_ref() == Some(key))
             .map(|it| metadata(it, "name").to_owned())
             .collect();
-        for found in &existing.volumes {
+        let page = if self.has(Bug::CleansUpFirstPage) { PAGE } else { usize::MAX };
+        for found in existing.volumes.iter().take(page) {
             let name = metadata(found, "name");
             let is_terminating = terminating.iter().any(|it| it == name);
             let is_unused = !existing.is_wanted(found) && !Existing::has(&existing.workers, name);
@@ -111,17 +117,22 @@ impl Scaler {
         Ok(())
     }
 
-    fn start_workers(key: &Name, existing: &Existing, pass: &mut Pass<'_>) -> Result<(), Stop> {
+    fn start_workers(self, key: &Name, existing: &Existing, pass: &mut Pass<'_>) -> Result<(), Stop> {
         let Some(app) = &existing.app else { return Ok(()) };
         for at in 0..existing.wanted() {
             let name = format!("{}-{at}", key.name);
             let [volume, worker] =
                 [volume(), worker()].map(|it| ObjectRef::namespaced(&it, &key.namespace, &name));
-            if !Existing::has(&existing.volumes, &name) {
-                pass.write(creation(&volume, app, &key.name, json!({ "spec": {} })))?;
+            let needs_volume = !Existing::has(&existing.volumes, &name);
+            let create = creation(&volume, app, &key.name, json!({ "spec": {} }));
+            if needs_volume && !self.has(Bug::ChecksWorkerOnly) {
+                pass.write(create.clone())?;
             }
             if !Existing::has(&existing.workers, &name) {
                 start(&worker, app, json!({ "spec": {} }), pass)?;
+                if needs_volume && self.has(Bug::ChecksWorkerOnly) {
+                    pass.write(create)?;
+                }
             }
         }
         Ok(())
@@ -165,7 +176,7 @@ impl Controller for Scaler {
         Self::stop_workers(&existing, pass)?;
         self.delete_volumes(key, &existing, pass)?;
         // A Worker or Volume that still has a name must go first; its deletion enqueues the key.
-        Self::start_workers(key, &existing, pass)?;
+        self.start_workers(key, &existing, pass)?;
         Ok(Verdict::Converged)
     }
 }

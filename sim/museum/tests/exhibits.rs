@@ -28,7 +28,7 @@ fn every_bug_is_found_within_a_hundred_seeds() {
 
 #[test]
 fn no_seed_fails_without_a_bug() {
-    let seeds = if std::env::var("LOCKSTEP_TIER").as_deref() == Ok("quick") { 40 } else { 200 };
+    let seeds = if std::env::var("LOCKSTEP_TIER").as_deref() == Ok("quick") { 40 } else { 300 };
     for subject in SOUND {
         let search = Search { seeds: 0..seeds, keep_going: true, ..Search::default() };
         let summary = search.run(&Simulation::new(subject), &|_| ());

@@ -59,4 +59,58 @@ pub const ALL: &[Exhibit] = &[
                 deleted one as a duplicate, and with it all objects that depended on it: a whole datacenter.",
         subject: &Fleet(Some(Bug::PurgesDuplicates)),
     },
+    Exhibit {
+        bug: "collects_the_first_page_only",
+        project: "dexidp/dex",
+        issue: 4979,
+        class: Class::FirstPage,
+        story: "The garbage collector listed at most 500 objects of a kind, and ignored the token that continues the list. \
+                Expired objects beyond the first page remained; more than 10,000 had accumulated.",
+        subject: &Fleet(Some(Bug::PrunesFirstPage)),
+    },
+    Exhibit {
+        bug: "gives_up_a_failed_watch",
+        project: "dotnet/dotnet-operator-sdk",
+        issue: 739,
+        class: Class::DeadWatch,
+        story: "If a watch could not be established, the operator did not try again. It received no event of that kind until a \
+                restart.",
+        subject: &Fleet(Some(Bug::GivesUpFailedWatch)),
+    },
+    Exhibit {
+        bug: "gives_up_after_failures",
+        project: "ovn-kubernetes/ovn-kubernetes",
+        issue: 5061,
+        class: Class::SwallowedEvent,
+        story: "The network controllers gave up an object after 15 failures. If another controller took longer to provide what \
+                they waited for, the network was never created, and its pods never started.",
+        subject: &Fleet(Some(Bug::GivesUpAfterFailures)),
+    },
+    Exhibit {
+        bug: "ignores_deletions",
+        project: "kube-rs/kube",
+        issue: 1768,
+        class: Class::SwallowedEvent,
+        story: "A filter drops the events of a watch that change nothing it compares. A deletion changes nothing but the \
+                resource version, so operators did not create a deleted object again.",
+        subject: &Fleet(Some(Bug::IgnoresDeletedWorkers)),
+    },
+    Exhibit {
+        bug: "swallows_failed_writes",
+        project: "kubernetes-sigs/node-readiness-controller",
+        issue: 228,
+        class: Class::SwallowedEvent,
+        story: "A write that failed for a node was logged, and the reconcile ended without an error. So it was not retried, and \
+                the taints of the node remained wrong until an unrelated event.",
+        subject: &Fleet(Some(Bug::SwallowsFailedWrites)),
+    },
+    Exhibit {
+        bug: "misses_deletions_of_a_list",
+        project: "dotnet/dotnet-operator-sdk",
+        issue: 675,
+        class: Class::MissedState,
+        story: "After a watch was disconnected, the watcher subscribed again and got the existing objects. An object that was \
+                deleted in between was not among them, and no event reported that.",
+        subject: &Fleet(Some(Bug::MissesDeletionsOfLists)),
+    },
 ];

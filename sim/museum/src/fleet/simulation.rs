@@ -61,6 +61,10 @@ impl SystemUnderTest for Fleet {
         &[BACKOFF]
     }
 
+    fn calm(&self, client: &mut dyn Client) {
+        grant(client);
+    }
+
     fn differences(&self, world: &World<'_>) -> Vec<String> {
         let (apps, workers) = (world.server.objects(&app()), world.server.objects(&worker()));
         let clusters = world.server.objects(&secret());
@@ -105,12 +109,23 @@ const OPERATIONS: &[Operation] = &[
     Operation::new("delete a cluster", "user", 5, |client, random| {
         client.delete(&ObjectRef::namespaced(&secret(), CLUSTERS, some_cluster(random)));
     }),
+    Operation::new("revoke a permission", "administrator", 3, |client, random| {
+        client.permit_watches(&random.pick(&[app, secret, worker])(), false);
+    }),
+    Operation::new("grant permissions", "administrator", 4, |client, _| grant(client)),
     Operation::new("delete a worker", "other controller", 4, |client, random| {
         if let Some(found) = client.any(&worker(), random) {
             client.delete(&Name::of(&found).object(&worker()));
         }
     }),
 ];
+
+/// Permits the watches of all kinds.
+fn grant(client: &mut dyn Client) {
+    for kind in [app(), secret(), worker()] {
+        client.permit_watches(&kind, true);
+    }
+}
 
 fn some_cluster(random: &mut Random) -> &'static str {
     random.pick(&["east", "north", "west"])

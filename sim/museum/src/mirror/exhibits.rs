@@ -131,4 +131,49 @@ pub const ALL: &[Exhibit] = &[
                 what its manager no longer applies, so each of them removed the condition of the other.",
         subject: &Mirror(Some(Bug::AppliesTwice)),
     },
+    Exhibit {
+        bug: "adds_the_finalizer_last",
+        project: "outscale/cluster-api-provider-outscale",
+        issue: 917,
+        class: Class::Cleanup,
+        story: "The finalizer of a cluster was added in memory, and written at the end of the first reconcile. A cluster that \
+                was deleted before that was gone at once, and the network that it had created remained.",
+        subject: &Mirror(Some(Bug::AddsFinalizerLast)),
+    },
+    Exhibit {
+        bug: "compares_the_generation_of_secrets",
+        project: "envoyproxy/gateway",
+        issue: 3499,
+        class: Class::SwallowedEvent,
+        story: "An update of a Secret or ConfigMap was ignored unless its generation changed. These kinds have no generation, so \
+                no update of them was ever handled.",
+        subject: &Mirror(Some(Bug::ComparesGenerationOfSecrets)),
+    },
+    Exhibit {
+        bug: "compares_the_labels_of_its_objects",
+        project: "konflux-ci/konflux-ci",
+        issue: 6246,
+        class: Class::SwallowedEvent,
+        story: "Updates of the operator's own ConfigMaps were ignored unless labels or annotations changed. If another client \
+                changed only the data, the operator never reverted it.",
+        subject: &Mirror(Some(Bug::ComparesLabelsOfCopies)),
+    },
+    Exhibit {
+        bug: "patches_a_stale_list_of_finalizers",
+        project: "kubermatic/kubermatic",
+        issue: 6759,
+        class: Class::TwoWriters,
+        story: "Each of several controllers added its finalizer with a merge patch, which replaces the whole list, without the \
+                version that it had read. A finalizer that another controller had added in between was lost.",
+        subject: &Mirror(Some(Bug::PatchesStaleFinalizers)),
+    },
+    Exhibit {
+        bug: "drops_annotations_of_others",
+        project: "arkmq-org/arkmq-org-broker-operator",
+        issue: 745,
+        class: Class::TwoWriters,
+        story: "An annotation that another client set on a StatefulSet of the operator was lost on the next reconcile. The \
+                operator compared and wrote only what it had generated itself.",
+        subject: &Mirror(Some(Bug::DropsAnnotationsOfCopies)),
+    },
 ];

@@ -18,7 +18,10 @@ use super::{FINALIZER, Mirror, SHARED, token};
 use crate::controller::Controller as _;
 use crate::kinds::{self, APP, NAMESPACES, app, belongs_to, config_map, owner, some_name};
 use crate::process::{BACKOFF, Process};
-use crate::rules::{hold, is_abandoned, keeps_foreign_finalizers, release, release_all, was_ever};
+use crate::rules::{
+    FOREIGN, hold, is_abandoned, keeps_foreign_annotations, keeps_foreign_finalizers, release, release_all,
+    was_ever,
+};
 
 impl SystemUnderTest for Mirror {
     fn name(&self) -> &'static str {
@@ -47,7 +50,7 @@ impl SystemUnderTest for Mirror {
             "ConfigMap" => old.iter().chain(new).all(|it| owner(it).is_some()),
             _ => old.iter().any(|old| new.iter().all(|new| new["spec"] == old["spec"])),
         };
-        let is_allowed = is_ours && keeps_foreign_finalizers(change);
+        let is_allowed = is_ours && keeps_foreign_finalizers(change) && keeps_foreign_annotations(change);
         if is_allowed { Ok(()) } else { Err(format!("the mirror must not change {object} like this")) }
     }
 
@@ -90,7 +93,7 @@ impl SystemUnderTest for Mirror {
 const TEXTS: &[&str] = &["good morning", "good evening", "good night"];
 const TOKENS: &[&str] = &["b25l", "dHdv", "dGhyZWU="];
 const OPERATIONS: &[Operation] = &[
-    Operation::new("create an app", "user", 20, |client, random| {
+    Operation::new("create an app", "user", 18, |client, random| {
         let name = some_name(random);
         let metadata = json!({ "namespace": name.namespace, "name": name.name });
         client.create(&app(), &json!({ "metadata": metadata, "spec": { "text": random.pick(TEXTS) } }));
@@ -102,7 +105,7 @@ const OPERATIONS: &[Operation] = &[
     Operation::new("delete an app", "user", 14, |client, random| {
         client.delete(&some_name(random).object(&app()));
     }),
-    Operation::new("set a token", "user", 5, |client, random| {
+    Operation::new("set a token", "user", 12, |client, random| {
         let target = token(&some_name(random));
         let data = json!({ "token": random.pick(TOKENS) });
         let metadata = json!({ "namespace": target.namespace, "name": target.name });
@@ -112,10 +115,12 @@ const OPERATIONS: &[Operation] = &[
     Operation::new("delete a token", "user", 3, |client, random| {
         client.delete(&token(&some_name(random)));
     }),
-    Operation::new("hold an app", "other controller", 3, |client, random| {
-        hold(client, &some_name(random).object(&app()));
+    Operation::new("hold an app", "other controller", 6, |client, random| {
+        if let Some(found) = client.any(&app(), random) {
+            hold(client, &Name::of(&found).object(&app()));
+        }
     }),
-    Operation::new("release an app", "other controller", 3, |client, random| {
+    Operation::new("release an app", "other controller", 4, |client, random| {
         release(client, &some_name(random).object(&app()));
     }),
     Operation::new("hold a copy", "other controller", 8, |client, random| {
@@ -126,6 +131,17 @@ const OPERATIONS: &[Operation] = &[
     Operation::new("release a copy", "other controller", 3, |client, random| {
         if let Some(copy) = some_copy(client, random) {
             release(client, &copy.object(&config_map()));
+        }
+    }),
+    Operation::new("edit a copy", "other controller", 4, |client, random| {
+        if let Some(copy) = some_copy(client, random) {
+            client.merge(&copy.object(&config_map()), &json!({ "data": { "text": "edited" } }));
+        }
+    }),
+    Operation::new("annotate a copy", "other controller", 6, |client, random| {
+        if let Some(copy) = some_copy(client, random) {
+            let patch = json!({ "metadata": { "annotations": { FOREIGN: random.pick(TEXTS) } } });
+            client.merge(&copy.object(&config_map()), &patch);
         }
     }),
     Operation::new("delete a copy", "other controller", 4, |client, random| {

@@ -113,4 +113,40 @@ pub const ALL: &[Exhibit] = &[
                 that it matched, so all of its events were ignored.",
         subject: &Reporter(Some(Bug::LosesRestartedWatch)),
     },
+    Exhibit {
+        bug: "swallows_a_failed_read",
+        project: "chaos-mesh/chaos-mesh",
+        issue: 5038,
+        class: Class::FailedRead,
+        story: "If an object could not be read, the controllers logged the failure and ended the reconcile without an error. It \
+                was not retried before the next event of that object.",
+        subject: &Reporter(Some(Bug::SwallowsFailedRead)),
+    },
+    Exhibit {
+        bug: "counts_a_failed_read_as_zero",
+        project: "slauger/openvox-operator",
+        issue: 556,
+        class: Class::FailedRead,
+        story: "The function that reads the number of ready replicas returned zero if the read failed. So one failed request set \
+                the condition Ready to False, although the workload had not changed.",
+        subject: &Reporter(Some(Bug::CountsFailedReadAsZero)),
+    },
+    Exhibit {
+        bug: "trusts_the_status_after_a_restart",
+        project: "Twingate/kubernetes-operator",
+        issue: 161,
+        class: Class::MissedState,
+        story: "If a pod was deleted while the operator was down, the operator got no event. After its start it did not check \
+                that the pod existed, and took the connector for healthy.",
+        subject: &Reporter(Some(Bug::TrustsStatusAfterRestart)),
+    },
+    Exhibit {
+        bug: "resets_the_scale_of_an_autoscaler",
+        project: "defilantech/LLMKube",
+        issue: 485,
+        class: Class::TwoWriters,
+        story: "Each reconcile replaced the specification of a Deployment. It omitted the number of replicas, which then got the \
+                default of 1, so the number that the autoscaler had set was lost each time.",
+        subject: &Reporter(Some(Bug::ResetsScale)),
+    },
 ];

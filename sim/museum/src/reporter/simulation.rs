@@ -17,6 +17,7 @@ use crate::controller::Controller as _;
 use crate::kinds::{self, NAMESPACES, app, belongs_to, owner, some_name, uid, worker};
 use crate::kubelet::Kubelet;
 use crate::process::{BACKOFF, Process};
+use crate::rules::was_always;
 
 /// The condition of another controller.
 const AUDITED: &str = "Audited";
@@ -51,7 +52,9 @@ impl SystemUnderTest for Reporter {
         let Change { object, old, new, .. } = change;
         let audited = |it: &Value| condition(it, AUDITED).cloned();
         let is_allowed = if object.kind == worker() {
+            let keeps_scale = |old: &Value, new: &Value| old["spec"]["scale"] == new["spec"]["scale"];
             old.iter().chain(new).all(|it| owner(it).is_some())
+                && old.iter().all(|old| new.iter().all(|new| keeps_scale(old, new)))
         } else {
             old.iter()
                 .any(|old| new.iter().all(|new| old["spec"] == new["spec"] && audited(old) == audited(new)))
@@ -70,6 +73,11 @@ impl SystemUnderTest for Reporter {
                 name: "ready_apps_were_ready",
                 sentence: "An App is reported as ready only if its Worker was ready with the same text.",
                 holds: ready_apps_were_ready,
+            },
+            Invariant {
+                name: "ready_apps_stay_ready",
+                sentence: "An App is reported as no longer ready only if its Worker was not ready when it was read.",
+                holds: ready_apps_stay_ready,
             },
         ]
     }
@@ -115,8 +123,14 @@ const OPERATIONS: &[Operation] = &[
         conditions.push(json!({ "type": AUDITED, "status": random.pick(&["True", "False"]) }));
         client.merge_status(&target, &json!({ "conditions": conditions }));
     }),
-    Operation::new("delete a worker", "other controller", 3, |client, random| {
-        client.delete(&some_name(random).object(&worker()));
+    Operation::new("scale a worker", "other controller", 4, |client, random| {
+        let patch = json!({ "spec": { "scale": 1 + random.below(4) } });
+        client.merge(&some_name(random).object(&worker()), &patch);
+    }),
+    Operation::new("delete a worker", "other controller", 6, |client, random| {
+        if let Some(found) = client.any(&worker(), random) {
+            client.delete(&Name::of(&found).object(&worker()));
+        }
     }),
 ];
 
@@ -167,15 +181,36 @@ fn ready_apps_were_ready(moment: &Moment<'_>) -> Result<(), String> {
         return Ok(());
     }
     let versions = moment.history.versions(&Name::of(new).object(&worker())).iter();
-    let was_ready = versions.filter_map(|version| version.object.as_deref()).any(|it| {
-        belongs_to(it, new)
-            && it["spec"]["text"] == new["status"]["text"]
-            && it["status"]["ready"] == true
-            && it["status"]["observedGeneration"] == generation(it)
-    });
+    let mut versions = versions.filter_map(|version| version.object.as_deref());
+    let was_ready = versions.any(|it| is_ready(it, new));
     if was_ready {
         Ok(())
     } else {
         Err(format!("no Worker was ready with the text {}", new["status"]["text"]))
+    }
+}
+
+/// Returns whether a Worker is ready, with the text that the status of its App names.
+fn is_ready(worker: &Value, app: &Value) -> bool {
+    belongs_to(worker, app)
+        && worker["spec"]["text"] == app["status"]["text"]
+        && worker["status"]["ready"] == true
+        && worker["status"]["observedGeneration"] == generation(worker)
+}
+
+fn ready_apps_stay_ready(moment: &Moment<'_>) -> Result<(), String> {
+    let (Some((process, change)), Some(new)) = (moment.entry.by_process(), reported(moment)) else {
+        return Ok(());
+    };
+    let says = |app: &Value, status: &str| condition(app, "Ready").is_some_and(|it| it["status"] == status);
+    if !change.old.iter().any(|old| says(old, "True")) || !says(new, "False") {
+        return Ok(());
+    }
+    let worker = Name::of(new).object(&worker());
+    let was_ready = |it: Option<&Value>| it.is_some_and(|it| is_ready(it, new));
+    if was_always(moment.history, process, &worker, was_ready) {
+        Err(format!("{worker} was ready when it was read"))
+    } else {
+        Ok(())
     }
 }

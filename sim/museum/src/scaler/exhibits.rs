@@ -41,4 +41,21 @@ pub const ALL: &[Exhibit] = &[
                 the pods of the previous reconcile yet, so it created too many, and deleted some later, with the state in them.",
         subject: &Scaler(Some(Bug::CountsStaleWorkers)),
     },
+    Exhibit {
+        bug: "checks_one_of_two_objects",
+        project: "percona/percona-xtradb-cluster-operator",
+        issue: 1043,
+        class: Class::CrashBetweenWrites,
+        story: "The operator created two Secrets, one after the other, if the first one did not exist. After a crash between the \
+                two writes the first one existed, so the second one was never created.",
+        subject: &Scaler(Some(Bug::ChecksWorkerOnly)),
+    },
+    Exhibit {
+        bug: "cleans_up_the_first_page_only",
+        project: "instaclustr/cassandra-operator",
+        issue: 148,
+        class: Class::FirstPage,
+        story: "The operator read only the first page of its lists. Resources on the other pages were not cleaned up.",
+        subject: &Scaler(Some(Bug::CleansUpFirstPage)),
+    },
 ];
