@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::ACCEPT;
 use jiff::Timestamp;
-use lockstep_apiserver::server::{ApiServer, Response, WatchId};
+use lockstep_apiserver::server::{ApiServer, Response, SharedList, TakesShared, WatchId};
 use lockstep_engine::action::{Failure, Scope};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::Kind;
@@ -80,23 +80,22 @@ impl Stream {
         let collection = wire::path::collection(&self.kind, self.scope.namespace.as_deref());
         let name = self.scope.name.as_ref().map(|name| format!("&fieldSelector=metadata.name%3D{name}"));
         let path = format!("{collection}?labelSelector={selector}{}", name.unwrap_or_default());
-        let (code, mut list) = match Self::list_of(server, &path, now, lag) {
-            (200, list) => (200, list),
+        let list = match Self::list_of(server, &path, now, lag) {
             // The history does not go back that far.
-            _ if lag > 0 => Self::list_of(server, &path, now, 0),
-            refused => refused,
+            Err(_) if lag > 0 => Self::list_of(server, &path, now, 0),
+            list => list,
         };
-        if code != 200 {
-            return self
-                .refused(Failure::new(wire::class(code, ""), format!("{} can't be listed", self.kind)));
-        }
+        let SharedList { items, revision } = match list {
+            Ok(list) => list,
+            Err(code) => {
+                let failure = Failure::new(wire::class(code, ""), format!("{} can't be listed", self.kind));
+                return self.refused(failure);
+            }
+        };
         let mut events = vec![Event::ListStarted { kind: Arc::clone(&self.kind) }];
-        for object in list["items"].as_array_mut().into_iter().flatten() {
-            events.push(self.observed(Arc::new(object.take())));
-        }
+        events.extend(items.into_iter().map(|object| self.observed(object)));
         events.push(Event::ListCompleted { kind: Arc::clone(&self.kind) });
-        let version = list["metadata"]["resourceVersion"].as_str().unwrap_or("0");
-        let path = format!("{path}&watch=true&resourceVersion={version}");
+        let path = format!("{path}&watch=true&resourceVersion={revision}");
         match ask(server, &path, now) {
             // A state from before the kind was served can be listed, but not watched. Clients list again, without a version.
             Some(Response::Watch(_, id)) if lag > 0 && server.is_watch_refused(id) => {
@@ -115,7 +114,8 @@ impl Stream {
         WatchBatch { events: vec![failed], over: true }
     }
 
-    fn list_of(server: &mut ApiServer, path: &str, now: Timestamp, lag: u64) -> (u16, Value) {
+    /// Returns the list, or the code of the answer without one.
+    fn list_of(server: &mut ApiServer, path: &str, now: Timestamp, lag: u64) -> Result<SharedList, u16> {
         let path = match lag {
             0 => path.to_owned(),
             lag => {
@@ -125,10 +125,10 @@ impl Stream {
         };
         match ask(server, &path, now) {
             Some(Response::Complete(response)) => {
-                let body = serde_json::from_slice(response.body()).unwrap_or_default();
-                (response.status().as_u16(), body)
+                let code = response.status().as_u16();
+                response.into_parts().0.extensions.remove().ok_or(code)
             }
-            Some(Response::Watch(..)) | None => (400, Value::Null),
+            Some(Response::Watch(..)) | None => Err(400),
         }
     }
 
@@ -176,6 +176,7 @@ impl Stream {
 }
 
 fn ask(server: &mut ApiServer, path: &str, now: Timestamp) -> Option<Response> {
-    let request = http::Request::get(path).header(ACCEPT, wire::JSON).body(Bytes::new()).ok()?;
+    let request = http::Request::get(path).header(ACCEPT, wire::JSON).extension(TakesShared);
+    let request = request.body(Bytes::new()).ok()?;
     Some(server.handle(&request, now))
 }
