@@ -57,6 +57,8 @@ pub struct Condenser {
     kept: Vec<u8>,
     came: usize,
     state: State,
+    /// The fields of the value that begins next; `None` if it is left out.
+    next: Option<Arc<Fields>>,
     /// The enclosing objects and lists, from the outside to the inside.
     open: Vec<Container>,
     /// The key that is being read, with its quotes.
@@ -71,10 +73,10 @@ struct Container {
     is_empty: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 enum State {
     /// Before the document.
-    Start(Arc<Fields>),
+    Start,
     /// Everything is kept as it is.
     Verbatim,
     /// The beginning of a value that is neither an object nor a list is kept.
@@ -87,8 +89,8 @@ enum State {
     Key { is_escaped: bool },
     /// Between key and value.
     Colon,
-    /// At a value of these fields; `None` if it is left out.
-    Value(Option<Arc<Fields>>),
+    /// At the value of a member.
+    Value,
     /// Within a value that is kept whole, or left out.
     Whole(Whole),
     /// After a member.
@@ -99,7 +101,7 @@ enum State {
     Broken,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Copy)]
 struct Whole {
     is_kept: bool,
     depth: usize,
@@ -110,9 +112,9 @@ struct Whole {
 impl Condenser {
     /// Keeps these fields.
     pub fn new(fields: &Arc<Fields>) -> Self {
-        let fields = Arc::clone(fields);
-        let state = if fields.is_all() { State::Verbatim } else { State::Start(fields) };
-        Self { kept: Vec::new(), came: 0, state, open: Vec::new(), key: Vec::new() }
+        let state = if fields.is_all() { State::Verbatim } else { State::Start };
+        let next = Some(Arc::clone(fields));
+        Self { kept: Vec::new(), came: 0, state, next, open: Vec::new(), key: Vec::new() }
     }
 
     /// Returns the number of bytes that have arrived.
@@ -178,11 +180,11 @@ impl Condenser {
                 }
                 return used;
             }
-            State::Start(_)
+            State::Start
             | State::First
             | State::Next
             | State::Colon
-            | State::Value(_)
+            | State::Value
             | State::After
             | State::End => {
                 return if is_space(chunk[0]) { 1 } else { self.between(chunk[0]) };
@@ -194,9 +196,12 @@ impl Condenser {
     /// Processes a byte between keys and values; returns 0 if it is the first of a value.
     fn between(&mut self, byte: u8) -> usize {
         let is_list = self.open.last().is_some_and(|container| container.is_list);
-        match (std::mem::replace(&mut self.state, State::Broken), byte) {
-            (State::Start(fields), b'{' | b'[') => self.enter(fields, byte),
-            (State::Start(_), _) => {
+        match (self.state, byte) {
+            (State::Start, b'{' | b'[') => {
+                let fields = self.next.take().unwrap_or_default();
+                self.enter(fields, byte);
+            }
+            (State::Start, _) => {
                 self.state = State::Beginning;
                 return 0;
             }
@@ -208,24 +213,26 @@ impl Condenser {
                 self.key.push(byte);
                 self.state = State::Key { is_escaped: false };
             }
-            (State::Colon, b':') => self.state = State::Value(self.member()),
+            (State::Colon, b':') => {
+                self.next = self.member();
+                self.state = State::Value;
+            }
             (State::First | State::Next, _) if is_list => {
                 self.separate();
-                let fields = self.open.last().map(|list| Arc::clone(&list.fields));
-                return self.begin(fields, byte);
+                self.next = self.open.last().map(|list| Arc::clone(&list.fields));
+                return self.begin(is_list, byte);
             }
-            (State::Value(fields), _) => return self.begin(fields, byte),
-            _ => self.kept.push(MISTAKE),
+            (State::Value, _) => return self.begin(is_list, byte),
+            _ => self.mistake(),
         }
         1
     }
 
     /// Begins a value.
-    fn begin(&mut self, fields: Option<Arc<Fields>>, byte: u8) -> usize {
-        let is_in_list = self.open.last().is_some_and(|container| container.is_list);
-        match (fields, byte) {
+    fn begin(&mut self, is_in_list: bool, byte: u8) -> usize {
+        match (self.next.take(), byte) {
             (_, b',' | b':' | b'}' | b']') => {
-                self.kept.push(MISTAKE);
+                self.mistake();
                 1
             }
             (Some(fields), b'{' | b'[') if !(fields.is_all() || (is_in_list && byte == b'[')) => {
@@ -237,6 +244,11 @@ impl Condenser {
                 0
             }
         }
+    }
+
+    fn mistake(&mut self) {
+        self.kept.push(MISTAKE);
+        self.state = State::Broken;
     }
 
     /// Returns the fields to keep of the member whose key has been read; `None` if it is left out.

@@ -1,5 +1,6 @@
 //! Names of kinds and objects, and the metadata that every object has.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// One served resource: the data that a path to its objects needs.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// One served resource: the data that a path to its objects needs. Kinds are in the order of their fields.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kind {
     /// API group; empty for the core group.
     pub group: String,
@@ -22,6 +23,22 @@ pub struct Kind {
     pub namespaced: bool,
 }
 
+impl Ord for Kind {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Most references in a map share their kind: its names need no comparison.
+        if std::ptr::eq(self, other) {
+            return Ordering::Equal;
+        }
+        self.fields().cmp(&other.fields())
+    }
+}
+
+impl PartialOrd for Kind {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl Kind {
     /// Returns a kind that is known at compile time.
     pub fn known(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> Arc<Self> {
@@ -32,6 +49,10 @@ impl Kind {
             plural: plural.to_owned(),
             namespaced,
         })
+    }
+
+    fn fields(&self) -> (&str, &str, &str, &str, bool) {
+        (&self.group, &self.version, &self.kind, &self.plural, self.namespaced)
     }
 
     /// Returns group and version as objects write them: `v1`, `apps/v1`.
@@ -185,4 +206,19 @@ pub fn controller_reference(kind: &Kind, name: &str, uid: &str) -> Value {
 pub fn controller_uid(object: &Value) -> Option<&str> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     owners.iter().find(|owner| owner["controller"] == true)?["uid"].as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_kinds_need_not_be_the_same() {
+        let kind = Kind::known("apps", "v1", "Deployment", "deployments", true);
+        let copy = Kind::known("apps", "v1", "Deployment", "deployments", true);
+        let later = Kind::known("apps", "v1", "Deployment", "deployments", false);
+        assert_eq!(kind.cmp(&kind), Ordering::Equal);
+        assert_eq!(kind.cmp(&copy), Ordering::Equal);
+        assert_eq!((kind.cmp(&later), later.cmp(&kind)), (Ordering::Greater, Ordering::Less));
+    }
 }

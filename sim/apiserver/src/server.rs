@@ -32,7 +32,7 @@ use self::negotiate::Negotiated;
 use self::registry::Registry;
 use self::request::{Request, ResourcePath};
 use self::respond::{Answer, NOT_FOUND};
-pub use self::respond::{Shared, TakesShared};
+pub use self::respond::{Shared, SharedList, TakesShared};
 use self::scope::{Scope, WriteOptions};
 pub use self::state::ApiServer;
 pub use self::status::{Details, Status};
@@ -174,7 +174,11 @@ impl ApiServer {
                 Response::Watch(head.map(drop), id)
             }
             Ok(Answer::Object { code, object, .. }) if takes_shared && negotiated.is_plain() => {
-                Response::Complete(respond::shared(code, object, &warnings))
+                Response::Complete(respond::shared(code, Shared(object), &warnings))
+            }
+            Ok(Answer::List(list)) if takes_shared && negotiated.is_plain() && list.token.is_empty() => {
+                let list = SharedList { items: list.items, revision: list.revision };
+                Response::Complete(respond::shared(200, list, &warnings))
             }
             Ok(answer) => Response::Complete(respond::encode(&answer, &negotiated, &warnings, now)),
             Err(status) => Response::Complete(respond::failure(&status, &warnings)),

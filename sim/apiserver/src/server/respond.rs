@@ -140,7 +140,7 @@ impl List {
     }
 }
 
-/// In the extensions of a request: its client is in the same process, and takes an object itself instead of its JSON.
+/// In the extensions of a request: its client is in the same process, and takes an object or a list itself instead of its JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct TakesShared;
 
@@ -148,10 +148,22 @@ pub struct TakesShared;
 #[derive(Debug, Clone)]
 pub struct Shared(pub Arc<Value>);
 
-/// Returns an object to a client in the same process.
-pub(super) fn shared(code: u16, object: Arc<Value>, warnings: &[String]) -> http::Response<Bytes> {
+/// In the extensions of the response to such a request: the whole list. The body is empty then.
+#[derive(Debug, Clone)]
+pub struct SharedList {
+    /// Its objects.
+    pub items: Vec<Arc<Value>>,
+    /// Its resource version.
+    pub revision: u64,
+}
+
+/// Returns an object or a list to a client in the same process.
+pub(super) fn shared<T>(code: u16, shared: T, warnings: &[String]) -> http::Response<Bytes>
+where
+    T: Clone + Send + Sync + 'static,
+{
     let mut response = response(code, "application/json", Bytes::new(), warnings);
-    response.extensions_mut().insert(Shared(object));
+    response.extensions_mut().insert(shared);
     response
 }
 

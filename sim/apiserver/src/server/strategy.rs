@@ -150,21 +150,8 @@ pub(super) fn reset_update(scope: &Scope, new: &mut Value, live: &Value) {
             }
         }
         Origin::Custom(_) if scope.subresource == "status" => {
-            let status = new.get_mut("status").map(Value::take);
-            let version = meta::resource_version(new).to_owned();
-            let managed = meta::field(new, "managedFields").cloned();
-            let api_version = new["apiVersion"].take();
-            *new = live.clone();
-            new["apiVersion"] = api_version;
-            meta::set(new, "resourceVersion", version);
-            match managed {
-                Some(managed) => meta::set(new, "managedFields", managed),
-                None => meta::remove(new, "managedFields"),
-            }
-            match status {
-                Some(status) => new["status"] = status,
-                None => remove(new, "status"),
-            }
+            put_all_back(new, live, &["apiVersion", "metadata", "status"]);
+            put_all_back(&mut new["metadata"], &live["metadata"], &["managedFields", "resourceVersion"]);
         }
         Origin::Custom(_) if scope.version().has_subresource("status") => put_back(new, live, "status"),
         Origin::Custom(_) => {}
@@ -203,6 +190,18 @@ fn put_back(new: &mut Value, live: &Value, path: &str) {
         (Some((key, rest)), live) => {
             meta::map_at(new, key);
             put_back(&mut new[key], &live[key], rest);
+        }
+    }
+}
+
+/// Sets all fields but these to their values in the live object. Most are equal already, and are not copied.
+fn put_all_back(new: &mut Value, live: &Value, except: &[&str]) {
+    let (Some(new), Some(live)) = (new.as_object_mut(), live.as_object()) else { return };
+    let is_fixed = |key: &str| !except.contains(&key);
+    new.retain(|key, _| !is_fixed(key) || live.contains_key(key));
+    for (key, value) in live.iter().filter(|(key, _)| is_fixed(key)) {
+        if new.get(key) != Some(value) {
+            new.insert(key.clone(), value.clone());
         }
     }
 }

@@ -336,6 +336,34 @@ fn a_clone_goes_its_own_way() {
     assert_eq!(bench.get(&format!("{MAPS}/b")).1["metadata"]["uid"], again["metadata"]["uid"]);
 }
 
+#[test]
+fn a_list_is_the_same_as_objects_and_as_json() {
+    const LIST: &str = "/api/v1/namespaces/default/configmaps";
+    let mut bench = Bench::new();
+    for name in ["a", "b"] {
+        bench.create(LIST, &map(name));
+    }
+    let (_, json) = bench.get(LIST);
+    let mut shared = |path: &str| {
+        let request = http::Request::get(path).extension(TakesShared).body(Bytes::new()).unwrap();
+        let Response::Complete(response) = bench.server.handle(&request, bench.now) else {
+            panic!("a watch")
+        };
+        (response.extensions().get::<SharedList>().cloned(), response.body().is_empty())
+    };
+    let (Some(list), true) = shared(LIST) else { panic!("no list") };
+    assert_eq!(json["metadata"]["resourceVersion"], json!(list.revision.to_string()));
+    let items: Vec<Value> = list.items.iter().map(|item| (**item).clone()).collect();
+    assert_eq!(items.len(), 2);
+    for (item, in_json) in items.into_iter().zip(json["items"].as_array().unwrap()) {
+        let mut typed = in_json.clone();
+        (typed["apiVersion"], typed["kind"]) = ("v1".into(), "ConfigMap".into());
+        assert_eq!(item, typed);
+    }
+    // The rest of a page is found by its JSON only.
+    assert!(matches!(shared(&format!("{LIST}?limit=1")), (None, false)));
+}
+
 fn words() -> impl Strategy<Value = String> {
     let known = prop::sample::select(vec![
         "api",

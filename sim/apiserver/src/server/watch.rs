@@ -161,7 +161,7 @@ impl Watches {
         id: WatchId,
         now: Timestamp,
     ) -> WatchPoll {
-        let Some(mut watch) = self.open.remove(&id) else {
+        let Some(watch) = self.open.get_mut(&id) else {
             return WatchPoll { events: Vec::new(), closed: true, more: false, wake_at: now };
         };
         let mut events = Vec::new();
@@ -192,8 +192,8 @@ impl Watches {
         }
         let closed = ended || (!more && gone) || (!more && now >= watch.deadline);
         let wake_at = if watch.bookmarks { watch.deadline.min(watch.next_bookmark) } else { watch.deadline };
-        if !closed {
-            self.open.insert(id, watch);
+        if closed {
+            self.open.remove(&id);
         }
         WatchPoll { events, closed, more, wake_at }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::ACCEPT;
 use jiff::Timestamp;
-use lockstep_apiserver::server::{ApiServer, Response, WatchId};
-use lockstep_engine::action::{Failure, Scope};
+use lockstep_apiserver::server::{ApiServer, Response, SharedList, TakesShared, WatchId};
+use lockstep_engine::action::{Class, Failure, Scope};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::Kind;
 use lockstep_engine::wire;
@@ -80,23 +80,21 @@ impl Stream {
         let collection = wire::path::collection(&self.kind, self.scope.namespace.as_deref());
         let name = self.scope.name.as_ref().map(|name| format!("&fieldSelector=metadata.name%3D{name}"));
         let path = format!("{collection}?labelSelector={selector}{}", name.unwrap_or_default());
-        let (code, mut list) = match Self::list_of(server, &path, now, lag) {
-            (200, list) => (200, list),
+        let list = match Self::list_of(server, &path, now, lag) {
             // The history does not go back that far.
-            _ if lag > 0 => Self::list_of(server, &path, now, 0),
-            refused => refused,
+            Err(_) if lag > 0 => Self::list_of(server, &path, now, 0),
+            list => list,
         };
-        if code != 200 {
-            let class = wire::class(code, &serde_json::from_value(list).unwrap_or_default());
-            return self.refused(Failure::new(class, format!("{} can't be listed", self.kind)));
-        }
+        let SharedList { items, revision } = match list {
+            Ok(list) => list,
+            Err(class) => {
+                return self.refused(Failure::new(class, format!("{} can't be listed", self.kind)));
+            }
+        };
         let mut events = vec![Event::ListStarted { kind: Arc::clone(&self.kind) }];
-        for object in list["items"].as_array_mut().into_iter().flatten() {
-            events.push(self.observed(Arc::new(object.take())));
-        }
+        events.extend(items.into_iter().map(|object| self.observed(object)));
         events.push(Event::ListCompleted { kind: Arc::clone(&self.kind) });
-        let version = list["metadata"]["resourceVersion"].as_str().unwrap_or("0");
-        let path = format!("{path}&watch=true&resourceVersion={version}");
+        let path = format!("{path}&watch=true&resourceVersion={revision}");
         match ask(server, &path, now) {
             // A state from before the kind was served can be listed, but not watched. Clients list again, without a version.
             Some(Response::Watch(_, id)) if lag > 0 && server.is_watch_refused(id) => {
@@ -115,7 +113,8 @@ impl Stream {
         WatchBatch { events: vec![failed], over: true }
     }
 
-    fn list_of(server: &mut ApiServer, path: &str, now: Timestamp, lag: u64) -> (u16, Value) {
+    /// Returns the list, or the class of the failure.
+    fn list_of(server: &mut ApiServer, path: &str, now: Timestamp, lag: u64) -> Result<SharedList, Class> {
         let path = match lag {
             0 => path.to_owned(),
             lag => {
@@ -125,10 +124,11 @@ impl Stream {
         };
         match ask(server, &path, now) {
             Some(Response::Complete(response)) => {
-                let body = serde_json::from_slice(response.body()).unwrap_or_default();
-                (response.status().as_u16(), body)
+                let (mut parts, body) = response.into_parts();
+                let status = || serde_json::from_slice(&body).unwrap_or_default();
+                parts.extensions.remove().ok_or_else(|| wire::class(parts.status.as_u16(), &status()))
             }
-            Some(Response::Watch(..)) | None => (400, Value::Null),
+            Some(Response::Watch(..)) | None => Err(Class::Invalid),
         }
     }
 
@@ -176,6 +176,7 @@ impl Stream {
 }
 
 fn ask(server: &mut ApiServer, path: &str, now: Timestamp) -> Option<Response> {
-    let request = http::Request::get(path).header(ACCEPT, wire::JSON).body(Bytes::new()).ok()?;
+    let request = http::Request::get(path).header(ACCEPT, wire::JSON).extension(TakesShared);
+    let request = request.body(Bytes::new()).ok()?;
     Some(server.handle(&request, now))
 }

@@ -247,8 +247,11 @@ impl Beyond {
 
     fn holds_unreadable(&self, page: &[u8], now: Timestamp) -> bool {
         let (unreadable, until) = &self.unreadable;
+        if now >= *until {
+            return false;
+        }
         let page = std::str::from_utf8(page).unwrap_or_default();
-        now < *until && unreadable.iter().any(|id| page.contains(id.as_str()))
+        unreadable.iter().any(|id| page.contains(id.as_str()))
     }
 
     fn connect(&mut self, process: usize, broker: &Broker, now: Timestamp) -> Outcome {

@@ -1,12 +1,14 @@
 //! An oracle for the Sentinel: it evaluates a document in the simplest way, to check the Sentinel's own evaluation.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use lockstep_sentinel::config::Config;
 use lockstep_sentinel::resource::Dialect;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::expressions::Expressions;
 use super::external::HOSTS;
@@ -33,26 +35,46 @@ pub(super) struct Verdict {
 
 /// A page of a list.
 pub(super) struct Page {
-    items: Vec<Value>,
+    items: Vec<Arc<Value>>,
     total: Option<u64>,
 }
 
-/// Parses a document; none if it is not a page of a list.
-pub(super) fn page(text: &str) -> Option<Page> {
-    let mut document = serde_json::from_str::<Value>(text).ok()?;
-    let total = document["total"].as_u64();
-    let items = match document.get_mut("items")?.take() {
-        Value::Array(items) => items,
-        Value::Null => Vec::new(),
-        _ => return None,
-    };
-    Some(Page { items, total })
+/// Reads pages. Most items of a poll are the same as in the one before, so it remembers items by their text.
+#[derive(Default)]
+pub(super) struct Pages {
+    items: BTreeMap<Box<str>, Arc<Value>>,
+}
+
+/// Maximum number of remembered items.
+const ITEMS_MAX: usize = 1000;
+
+impl Pages {
+    /// Parses a document; none if it is not a page of a list.
+    pub(super) fn read(&mut self, text: &str) -> Option<Page> {
+        let document = serde_json::from_str::<BTreeMap<String, &RawValue>>(text).ok()?;
+        let total = document.get("total").and_then(|total| serde_json::from_str(total.get()).ok());
+        let items = serde_json::from_str::<Option<Vec<&RawValue>>>(document.get("items")?.get()).ok()?;
+        let items = items.unwrap_or_default().into_iter().map(|item| self.item(item.get()));
+        Some(Page { items: items.collect::<Option<_>>()?, total })
+    }
+
+    fn item(&mut self, text: &str) -> Option<Arc<Value>> {
+        if let Some(item) = self.items.get(text) {
+            return Some(Arc::clone(item));
+        }
+        let item: Arc<Value> = Arc::new(serde_json::from_str(text).ok()?);
+        if self.items.len() >= ITEMS_MAX {
+            self.items.clear();
+        }
+        self.items.insert(text.into(), Arc::clone(&item));
+        Some(item)
+    }
 }
 
 impl Page {
     /// Returns what is required for each item.
     pub(super) fn items(&self, config: &Config, expressions: &Expressions, now: Timestamp) -> Vec<Verdict> {
-        let read = |item: &Value| {
+        let read = |item: &Arc<Value>| {
             let id = item["id"].as_str().unwrap_or_default().to_owned();
             let by_table = if id.is_empty() { (Demand::Malformed, false) } else { demand(item, config, now) };
             verdict(id, by_table, item, expressions, now)
@@ -150,9 +172,8 @@ fn demand(item: &Value, config: &Config, now: Timestamp) -> (Demand, bool) {
         Some(Err(_)) => return (Demand::Malformed, is_ready),
         None => None,
     };
-    let labels = item["labels"].as_object().cloned().unwrap_or_default();
-    let labels =
-        labels.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))).collect();
+    let labels = item["labels"].as_object().into_iter().flatten();
+    let labels = labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
     if !config.selector.matches(&labels) {
         return (Demand::Foreign, is_ready);
     }
@@ -164,4 +185,27 @@ fn demand(item: &Value, config: &Config, now: Timestamp) -> (Demand, bool) {
 
 pub(super) fn signed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_with_the_same_text_are_parsed_once() {
+        let mut pages = Pages::default();
+        let first = pages.read(r#"{"items":[{"id":"a"},{"id":"b"}],"total":3}"#).unwrap();
+        let second = pages.read(r#"{"total":null,"items":[{"id":"b"},{"id":"c"}]}"#).unwrap();
+        assert_eq!((first.total, second.total), (Some(3), None));
+        assert_eq!(second.ids().collect::<Vec<_>>(), ["b", "c"]);
+        assert!(Arc::ptr_eq(&first.items[1], &second.items[0]));
+        assert_eq!(pages.read(r#"{"items":null}"#).map(|page| page.len()), Some(0));
+    }
+
+    #[test]
+    fn what_is_no_page_is_not_read() {
+        for text in ["", "[]", "{}", r#"{"items":{}}"#, r#"{"items":[{"id":1e999}]}"#, r#"{"items":[]"#] {
+            assert!(Pages::default().read(text).is_none(), "{text}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::expressions::Expressions;
 use super::listing::Listing;
 use super::measured::measured;
-use super::oracle::{self, Demand, Verdict};
+use super::oracle::{Demand, Pages, Verdict};
 use super::outage_checker::Troubles;
 
 /// An event may be dropped after this many attempts.
@@ -62,6 +62,7 @@ struct Eye {
     /// Counts cycles. A cycle ends on completion or at a change of the configuration.
     cycle: u64,
     fetches: BTreeMap<ActionId, (u64, String)>,
+    pages: Pages,
     listing: Listing,
     /// Number of poll failures that were counted.
     errors: u64,
@@ -173,7 +174,7 @@ impl Eye {
 
     fn fetched(&mut self, url: &str, outcome: &Outcome, now: Now, step: &Step) -> Result<(), Testimony> {
         let page = match outcome {
-            Ok(Success::Document(text)) => oracle::page(text),
+            Ok(Success::Document(text)) => self.pages.read(text),
             _ => None,
         };
         self.listing.answered(url, page.as_ref(), outcome);
