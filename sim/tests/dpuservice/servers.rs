@@ -112,7 +112,7 @@ fn who_has_a_server_keeps_it() {
     let (secrets, message) = bench.condition("hbn", "ClusterSecretsReconciled");
     assert_eq!(secrets, "False/Error", "{message}");
     assert!(
-        message.contains("dpu-01: DPUCluster dpf-operator-system/dpu-02 has the same server"),
+        message.contains("dpu-01 (DPUCluster dpf-operator-system/dpu-02 has the same server"),
         "{message}"
     );
 

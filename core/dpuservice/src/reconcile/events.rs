@@ -22,7 +22,7 @@ impl Controller {
                 status: condition.status.clone(),
                 reason: condition.reason.clone(),
                 message: condition.message.clone(),
-                warning: !is_good(condition) && !UNDER_WAY.contains(&condition.reason.as_str()),
+                warning: is_warning(condition),
             });
             // Ready repeats the other conditions, except if nothing can be decided: that has one cause for all of them. Work
             // in progress is not reported.
@@ -44,7 +44,7 @@ impl Controller {
         let occurrence = Occurrence {
             regarding: service_ref(key),
             uid: service.uid.clone(),
-            severity: if is_good { Severity::Normal } else { Severity::Warning },
+            severity: if is_warning(changed) { Severity::Warning } else { Severity::Normal },
             reason: if is_good {
                 changed.type_.clone()
             } else {
@@ -80,6 +80,11 @@ impl Controller {
 /// Returns whether a condition has its normal status.
 fn is_good(condition: &Condition) -> bool {
     condition.status == Status::True.as_str() && condition.reason != reason::VALUES_ROUNDED
+}
+
+/// Returns whether people should investigate.
+fn is_warning(condition: &Condition) -> bool {
+    !is_good(condition) && !UNDER_WAY.contains(&condition.reason.as_str())
 }
 
 /// Reasons for work in progress.
