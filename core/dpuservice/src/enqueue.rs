@@ -39,6 +39,10 @@ impl Controller {
         if is_leaving || !is_needed {
             self.outbox.woken.extend([Key::Cluster(app.cluster.clone()), Key::Project]);
         }
+        // Secrets that were kept for the sake of the last Application.
+        if !self.store.is_wanted() && self.store.applications.iter().next().is_none() {
+            self.wake_leaving_clusters();
+        }
     }
 
     pub(crate) fn wake_services(&mut self) {

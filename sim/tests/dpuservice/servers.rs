@@ -254,6 +254,31 @@ fn what_is_being_removed_follows_a_cluster_that_moves() {
     assert_eq!(bench.runs_on("dpu-01"), Vec::<String>::new());
 }
 
+/// The Secret of a cluster without Applications must not keep a server that the cluster no longer has.
+#[test]
+fn what_is_being_removed_gets_a_server_that_another_cluster_has_left() {
+    for is_deleted in [false, true] {
+        let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+        let reachable =
+            |unreachable: Value| json!({ "metadata": { "annotations": { UNREACHABLE: unreachable } } });
+        bench.cluster.merge("DPUCluster", DPF, "dpu-01", &reachable(json!("true")));
+        bench.settle();
+        bench.cluster.delete("DPUService", "default", "hbn");
+        bench.cluster.advance(Duration::from_mins(1));
+        assert_eq!(bench.in_argo("Application"), ["hbn-01"], "the cluster cannot be reached");
+        if is_deleted {
+            bench.cluster.delete("DPUCluster", DPF, "dpu-02");
+        } else {
+            move_to(&mut bench, "dpu-02", "elsewhere");
+        }
+        move_to(&mut bench, "dpu-01", "dpu-02");
+        bench.cluster.merge("DPUCluster", DPF, "dpu-01", &reachable(Value::Null));
+        bench.cluster.advance(Duration::from_mins(5));
+        assert_eq!(bench.service("hbn"), Value::Null, "{is_deleted}: {}", bench.conditions("hbn"));
+        assert_eq!(registered(&mut bench), expected(&[]), "{is_deleted}");
+    }
+}
+
 #[test]
 fn a_server_may_have_an_address_of_ipv6() {
     let mut bench = Bench::new();

@@ -66,10 +66,10 @@ impl Controller {
                 && self.store.argo_secret(key).is_some()
                 && self.store.applications.iter().next().is_some()
         };
-        let is_used = self.store.applications.keys_by(&index).next().is_some() || is_kept();
+        let is_used = self.store.applications.keys_by(&index).next().is_some();
         let existing = self.store.clusters.get(key).filter(|_| !self.store.is_gone(key)).cloned();
         match existing {
-            Some(cluster) if is_used || (is_wanted && !cluster.deleting) => {
+            Some(cluster) if is_used || (!cluster.deleting && (is_wanted || is_kept())) => {
                 self.reconcile_secret(key, &cluster)
             }
             _ => self.leave(key, now).map(Stage::Leaving),

@@ -52,7 +52,8 @@ impl Controller {
         }
         // The deletion or the change of the project enqueues this key. If Argo CD is made to abandon Applications, there is
         // no need to wait for the project.
-        if !self.store.stuck.contains_key(key) && !has_settled(&self.store) {
+        if !self.store.stuck.contains_key(key) && !has_settled(&self.store) && !self.holds_unused_server(key)
+        {
             self.outbox.woken.push(Key::Project);
             return Next::Done(Verdict::Converged);
         }
@@ -62,6 +63,15 @@ impl Controller {
             Action::Kube(KubeRequest::Get { target: key.object(&names::dpu_cluster()), metadata_only: true })
         });
         Next::Await([Some(left), asked].into_iter().flatten().collect(), Stage::Surveying)
+    }
+
+    /// Returns whether a cluster that is gone keeps its server from another one although no Application needs it. With the
+    /// last service the project stays until the last Application is removed, which may be one of that other cluster.
+    fn holds_unused_server(&self, key: &Name) -> bool {
+        let server = self.store.argo_secret(key).and_then(|(_, secret)| secret.server.clone());
+        let is_needed = server
+            .is_some_and(|server| self.store.applications.keys_by(&Index::Server(server)).next().is_some());
+        !self.store.is_wanted() && self.store.stays(key).is_none() && !is_needed
     }
 
     /// Waits for the Applications to be removed. Only if their cluster is gone, the wait is limited: what they have deployed
