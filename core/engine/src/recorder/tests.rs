@@ -267,6 +267,41 @@ fn memory_is_bounded() {
     assert_eq!((bench.recorder.series.len(), bench.recorder.due.len()), (SERIES_MAX, SERIES_MAX));
 }
 
+#[test]
+fn a_full_memory_drops_the_oldest_series_with_a_complete_count() {
+    let mut bench = Bench::new();
+    // The third occurrence is not written before the pause ends.
+    for _ in 0..3 {
+        bench.happens("incomplete", 0);
+    }
+    bench.happens("the oldest complete one", 1);
+    for number in 2..SERIES_MAX {
+        bench.happens(&number.to_string(), 2);
+    }
+    bench.happens("one more", 3);
+    let is_known = |note: &str| bench.recorder.series.keys().any(|(_, _, known)| known == note);
+    assert!(is_known("incomplete") && is_known("one more") && !is_known("the oldest complete one"));
+    bench.rest();
+    assert_eq!(bench.written().last(), Some(&(SERIES_PAUSE.as_secs(), "patch", 3)));
+    // A dropped series begins again, with another Event.
+    bench.happens("the oldest complete one", 31);
+    assert_eq!(bench.written().last(), Some(&(31, "create", 1)));
+}
+
+#[test]
+fn a_full_memory_without_a_complete_count_loses_the_oldest_count() {
+    let mut bench = Bench::new();
+    for number in 0..SERIES_MAX {
+        for _ in 0..3 {
+            bench.happens(&number.to_string(), u64::from(number > 0));
+        }
+    }
+    bench.happens("one more", 2);
+    bench.rest();
+    let lost = bench.counts().iter().filter(|count| **count == 2).count();
+    assert_eq!((lost, bench.server.len()), (1, SERIES_MAX + 1));
+}
+
 /// How a write that may succeed later can fail, and whether it took effect.
 fn passing_failure() -> impl Strategy<Value = (Class, bool)> {
     prop_oneof![
