@@ -59,7 +59,6 @@ pub mod status;
 pub mod store;
 mod watches;
 
-use reconcile::verdict::lagging;
 use reconcile::{cluster, project, service};
 
 pub use key::{BACKOFF, Key};
@@ -108,8 +107,7 @@ impl Reconcile for Controller {
                 self.resume_service(name, stage, outcomes, now).map(Stage::Service)
             }
             (_, Stage::Project(stage)) => self.resume_project(&stage, outcomes).map(Stage::Project),
-            // A key never waits for a stage of another reconciler.
-            _ => Next::Done(lagging()),
+            (key, stage) => unreachable!("{key:?} waits for a stage of another reconciler: {stage:?}"),
         }
     }
 }

@@ -37,6 +37,7 @@ const INVALID: &[Case] = &[
     ("the pull secret lacks its key", pull_key_missing),
     ("the reference to the SSH keys is empty", ssh_reference_empty),
     ("the reference to the pull secret is empty", pull_reference_empty),
+    ("the reference to the pull secret is no name of a Secret", pull_reference_invalid),
     ("the StorageClass makes no volumes", static_storage_class),
     ("the address is in no pool", outside_the_pool),
     ("the pool is for other namespaces", pool_of_others),
@@ -206,6 +207,10 @@ fn pull_key_missing() -> Bench {
 
 fn ssh_reference_empty() -> Bench {
     with_spec(&json!({ "sshKeySecretRef": {} }), |_| {})
+}
+
+fn pull_reference_invalid() -> Bench {
+    with_spec(&json!({ "pullSecretRef": { "name": "No Secret's Name" } }), |_| {})
 }
 
 fn pull_reference_empty() -> Bench {

@@ -182,6 +182,12 @@ fn secret(snapshot: &BridgeSnapshot<'_>, role: SecretRole) -> Option<Unmet> {
             "{field}.name is empty; name the Secret with the key {key:?}"
         )));
     }
+    if !is_secret_name(&source.name) {
+        return Some(Unmet::user_action(format!(
+            "{field}.name is {:?}, but the name of a Secret consists of lower-case letters, digits, hyphens and dots; correct it",
+            source.name
+        )));
+    }
     match snapshot.secret(role) {
         SecretState::Missing => Some(Unmet::wait(format!(
             "Secret {source} of {field} does not exist; create it with the key {key:?}"
@@ -197,6 +203,17 @@ fn secret(snapshot: &BridgeSnapshot<'_>, role: SecretRole) -> Option<Unmet> {
         SecretState::Bad(complaint) => Some(Unmet::user_action(complaint)),
         SecretState::Copied => None,
     }
+}
+
+/// Returns whether a Secret can have this name: it is a DNS subdomain (RFC 1123).
+fn is_secret_name(name: &str) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_label = |label: &str| {
+        let label = label.as_bytes();
+        [label.first(), label.last()].into_iter().all(|edge| edge.is_some_and(is_plain))
+            && label.iter().all(|byte| is_plain(byte) || *byte == b'-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 fn is_copied(snapshot: &BridgeSnapshot<'_>, role: SecretRole) -> bool {
