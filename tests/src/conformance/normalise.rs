@@ -124,6 +124,12 @@ impl Normaliser {
         // Field sets name list items by their keys, which may be uids.
         let renamed = std::mem::take(object).into_iter().map(|(key, mut value)| {
             self.value(&key, &mut value);
+            // Whether a write changes this time, and so owns it, depends on the second in which it is made.
+            if key == r#"k:{"type":"Terminating"}"#
+                && let Some(fields) = value.as_object_mut()
+            {
+                fields.remove("f:lastTransitionTime");
+            }
             (self.replace_uids(&key), value)
         });
         *object = renamed.collect();
