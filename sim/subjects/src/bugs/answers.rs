@@ -7,7 +7,7 @@ use lockstep_engine::machine::Event;
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::Value;
 
-use super::common::{Asked, HOST};
+use super::common::{Asked, HOST, as_if_done};
 
 pub(super) const BUGS: &[Bug] = &[
     Bug {
@@ -53,18 +53,6 @@ pub(super) const BUGS: &[Bug] = &[
         garble: None,
     },
 ];
-
-/// Returns the answer that the server would have given after success.
-fn as_if_done(action: &Action) -> Success {
-    match action {
-        Action::Kube(
-            KubeRequest::Apply { manifest, .. }
-            | KubeRequest::Create { manifest, .. }
-            | KubeRequest::Update { manifest, .. },
-        ) => Success::Object(Arc::clone(manifest)),
-        _ => Success::Done,
-    }
-}
 
 fn taken_for_done(asked: &mut Asked, event: Event, class: Class) -> Event {
     let action = asked.answered(&event);

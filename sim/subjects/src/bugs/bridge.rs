@@ -11,7 +11,9 @@ use lockstep_sim::bugs::{Bug, Flaw, plant};
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
-use super::common::{DpuClusters, Extra, Ignores, LogsSecrets, NoFinalizer, Secrets, Unheard, change, is};
+use super::common::{
+    DpuClusters, Extra, Ignores, LogsSecrets, NoFinalizer, Secrets, Unheard, as_if_done, change, is,
+};
 use super::requests::{StatusAlways, TimesMove, status_patch};
 
 mod status;
@@ -234,7 +236,7 @@ struct NeverInjects;
 
 impl Flaw for NeverInjects {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        is(&request.action, "patch", "DPUCluster").then_some(Ok(Success::Done))
+        is(&request.action, "patch", "DPUCluster").then(|| Ok(as_if_done(&request.action)))
     }
 }
 
@@ -243,7 +245,7 @@ struct CopiesOnce;
 
 impl Flaw for CopiesOnce {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        is(&request.action, "apply", "Secret").then_some(Ok(Success::Done))
+        is(&request.action, "apply", "Secret").then(|| Ok(as_if_done(&request.action)))
     }
 }
 
@@ -299,7 +301,7 @@ struct NeverAsks;
 
 impl Flaw for NeverAsks {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        is(&request.action, "patch", "Service").then_some(Ok(Success::Done))
+        is(&request.action, "patch", "Service").then(|| Ok(as_if_done(&request.action)))
     }
 }
 
@@ -477,6 +479,6 @@ impl Flaw for AsksOnce {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         let Action::Kube(KubeRequest::Patch { target, patch, .. }) = &request.action else { return None };
         let is_again = patch["metadata"]["annotations"][names::ASKED_AGAIN].is_string();
-        (target.kind.kind == "Service" && is_again).then_some(Ok(Success::Done))
+        (target.kind.kind == "Service" && is_again).then(|| Ok(as_if_done(&request.action)))
     }
 }

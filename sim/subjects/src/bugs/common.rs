@@ -11,7 +11,7 @@ use lockstep_engine::machine::{Event, Machine, Note, Step};
 use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
 use lockstep_sim::bugs::Flaw;
 use lockstep_sim::history::reference;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The controller in which the bugs of most files are planted.
 pub(super) const HOST: &str = lockstep_crds::namespaceclass::CONTROLLER;
@@ -19,6 +19,25 @@ pub(super) const HOST: &str = lockstep_crds::namespaceclass::CONTROLLER;
 /// Changes nothing in a machine.
 pub(super) fn sound(machine: Box<dyn Machine>) -> Box<dyn Machine> {
     machine
+}
+
+/// Returns an answer that the server might have given to a write after success. An object without a version is not taken for a
+/// newer state.
+pub(super) fn as_if_done(action: &Action) -> Success {
+    match action {
+        Action::Kube(
+            KubeRequest::Apply { manifest, .. }
+            | KubeRequest::Create { manifest, .. }
+            | KubeRequest::Update { manifest, .. },
+        ) => Success::Object(Arc::clone(manifest)),
+        Action::Kube(KubeRequest::Patch { target, patch, .. }) => {
+            let mut object = Value::clone(patch);
+            object["metadata"]["namespace"] = json!(target.namespace);
+            object["metadata"]["name"] = json!(target.name);
+            Success::Object(Arc::new(object))
+        }
+        _ => Success::Done,
+    }
 }
 
 /// The requested actions without an answer.

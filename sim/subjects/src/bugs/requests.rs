@@ -12,7 +12,7 @@ use lockstep_namespaceclass::names;
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::{Value, json};
 
-use super::common::{HOST, change, is, sound};
+use super::common::{HOST, as_if_done, change, is, sound};
 
 pub(super) const BUGS: &[Bug] = &[
     Bug {
@@ -405,7 +405,7 @@ struct NoEventCounts;
 
 impl Flaw for NoEventCounts {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        is(&request.action, "patch", "Event").then_some(Ok(Success::Done))
+        is(&request.action, "patch", "Event").then(|| Ok(as_if_done(&request.action)))
     }
 }
 
