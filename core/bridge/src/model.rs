@@ -7,14 +7,15 @@
 //! | [`hosted_cluster`], [`rollout`], [`hypershift`] | HostedClusters, their versions, conditions of HyperShift |
 //! | [`service`], [`pool`], [`node`] | the addresses of Services, IPAddressPools, Nodes |
 //! | [`secret`], [`image`], [`address_request`] | what a pass remembers about Secrets, the release image, MetalLB |
-//! | [`managed_object`], [`lookup`] | the objects that are written, the result of reading one |
+//! | [`managed_object`] | the objects that are written |
+
+use lockstep_engine::action::Failure;
 
 pub mod address_request;
 pub mod bridge;
 pub mod hosted_cluster;
 pub mod hypershift;
 pub mod image;
-pub mod lookup;
 pub mod managed_object;
 pub mod node;
 pub mod pool;
@@ -22,3 +23,6 @@ pub mod rollout;
 pub mod secret;
 pub mod service;
 pub mod source;
+
+/// The result of reading one object; `None` if it does not exist.
+pub type Lookup<T> = Result<Option<T>, Failure>;

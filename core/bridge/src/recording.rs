@@ -37,7 +37,6 @@ pub(super) const TRAITS: Traits = Traits {
         include_str!("model/hosted_cluster.rs"),
         include_str!("model/hypershift.rs"),
         include_str!("model/image.rs"),
-        include_str!("model/lookup.rs"),
         include_str!("model/managed_object.rs"),
         include_str!("model/node.rs"),
         include_str!("model/pool.rs"),

@@ -6,9 +6,9 @@ use lockstep_engine::object::{Name, controller_uid, is_deleting, metadata, text}
 use lockstep_engine::time::Now;
 use serde_json::Value;
 
+use super::model::Lookup;
 use super::model::bridge::Bridge;
 use super::model::image::Checked;
-use super::model::lookup::Lookup;
 use super::model::managed_object::ManagedObject;
 use super::model::node;
 use super::model::secret::SecretRole;

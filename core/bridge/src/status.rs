@@ -17,9 +17,9 @@ use super::checks::{
     dpucluster, exposure, hosted_cluster, kubeconfig, node_pool, prerequisites, readiness, release_image,
     spec_applied,
 };
+use super::model::Lookup;
 use super::model::bridge::Bridge;
 use super::model::hypershift;
-use super::model::lookup::Lookup;
 use super::model::managed_object::ManagedObject;
 use super::model::secret::SecretRole;
 use super::model::source::Source;

@@ -8,8 +8,8 @@ use lockstep_engine::conditions::{Finding, Status};
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::{Name, ObjectRef};
 
+use crate::model::Lookup;
 use crate::model::bridge::Bridge;
-use crate::model::lookup::Lookup;
 use crate::names::{self, condition, reason};
 
 /// Returns the finding about `DPUClusterValid`.

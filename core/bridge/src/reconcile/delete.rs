@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_crds::bridge::DPFHCPBridgeStatus;
-use lockstep_engine::action::{Action, Answer, Class, Failure, KubeRequest, Outcome, only};
+use lockstep_engine::action::{Action, Answer as _, Class, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::conditions::{self, Finding, Status};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Name, controller_uid, is_deleting, metadata, precondition, text};
@@ -29,8 +29,8 @@ use serde_json::{Value, json};
 
 use crate::controller::Controller;
 use crate::desired::secret_copy;
+use crate::model::Lookup;
 use crate::model::bridge::Bridge;
-use crate::model::lookup::Lookup;
 use crate::model::secret::SecretRole;
 use crate::names::{self, FINALIZER, bridge_ref, condition, reason};
 use crate::phase::Phase;

@@ -8,8 +8,8 @@ use lockstep_engine::time::{Monotonic, Now};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::model::Lookup;
 use crate::model::bridge::Bridge;
-use crate::model::lookup::Lookup;
 use crate::model::managed_object::ManagedObject;
 use crate::model::source::Source;
 use crate::snapshot::BridgeSnapshot;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Answer, Class, KubeRequest, Outcome, ResolveImage};
+use lockstep_engine::action::{Action, Answer as _, Class, KubeRequest, Outcome, ResolveImage};
 use lockstep_engine::image::ImageReference;
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::{Name, ObjectRef};
@@ -15,8 +15,8 @@ use super::progress::ReconcileProgress;
 use crate::checks::{dpucluster, release_image};
 use crate::controller::Controller;
 use crate::desired::secret_copy::{self, CopyComparison};
+use crate::model::Lookup;
 use crate::model::image::Checked;
-use crate::model::lookup::Lookup;
 use crate::model::managed_object::ManagedObject;
 use crate::model::secret::{SecretRole, Verified, marker};
 use crate::model::source::Source;
