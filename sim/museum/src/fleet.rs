@@ -10,7 +10,7 @@ use lockstep_engine::write;
 use serde_json::{Value, json};
 
 use crate::controller::{Cause, Controller, Seen, Watch};
-use crate::kinds::{app, app_of, belongs_to, creation, of, secret, worker};
+use crate::kinds::{PAGE, app, app_of, belongs_to, creation, of, secret, worker};
 use crate::pass::{Pass, Stop, objects};
 
 pub mod exhibits;
@@ -21,8 +21,6 @@ pub const CLUSTERS: &str = "clusters";
 /// The label of these Secrets, and of Workers with the name of their cluster.
 pub const CLUSTER: &str = "museum.example.com/cluster";
 
-/// How many objects the server returns at once, for the bug that reads one page.
-const PAGE: usize = 2;
 /// How many times a key may fail, for the bug that gives up. A run is too short for the number of a project.
 const ATTEMPTS: u64 = 4;
 

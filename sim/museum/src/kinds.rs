@@ -15,6 +15,8 @@ pub const OWNER: &str = "museum.example.com/owner";
 pub const APP: &str = "museum.example.com/app";
 /// The namespaces of Apps.
 pub const NAMESPACES: [&str; 2] = ["team-a", "team-b"];
+/// How many objects the server returns at once, for the bugs that read one page.
+pub const PAGE: usize = 2;
 /// The names of Apps. They differ only at the end.
 const NAMES: [&str; 2] = ["checkout-service-primary", "checkout-service-secondary"];
 

@@ -8,15 +8,12 @@ use lockstep_engine::write;
 use serde_json::{Value, json};
 
 use crate::controller::{Controller, Seen};
-use crate::kinds::{app, app_of, belongs_to, creation, index, key_of, of, volume, worker};
+use crate::kinds::{PAGE, app, app_of, belongs_to, creation, index, key_of, of, volume, worker};
 use crate::kubelet;
 use crate::pass::{Pass, Stop};
 
 pub mod exhibits;
 mod simulation;
-
-/// How many objects the server returns at once, for the bug that reads one page.
-const PAGE: usize = 2;
 
 /// The bugs that can be planted.
 #[expect(missing_docs, reason = "the exhibits describe them")]

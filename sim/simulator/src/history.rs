@@ -121,7 +121,7 @@ pub struct History {
     pub(super) writes: BTreeMap<ObjectRef, VecDeque<Duration>>,
     /// The operations and injected faults of the last minute.
     pub(super) stirred: VecDeque<Duration>,
-    /// When two processes of one controller led at once last.
+    /// The last write of a process while another one of its controller led as well.
     pub(super) two_led: Option<Duration>,
     /// The images that a registry was reported to have.
     pub images: BTreeSet<String>,
@@ -244,13 +244,13 @@ impl History {
                 for note in &step.notes {
                     state.absorb_note(note, at);
                 }
-                if self.is_led_twice(*process) {
-                    self.two_led = Some(at);
-                }
             }
             What::Carried(carried) => {
                 self.changes_of_request.clear();
                 if let Some(target) = carried.action.target().filter(|_| carried.action.is_write()) {
+                    if self.is_led_twice(carried.process) {
+                        self.two_led = Some(at);
+                    }
                     let writes = self.writes.entry(target.clone()).or_default();
                     writes.push_back(at);
                     forget(writes, at, MINUTE);
