@@ -23,6 +23,11 @@ const IPV4_OR_EMPTY: &str = concat!(
     r"([0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])$|^$"
 );
 
+/// The default network of pods; the rule of [`Networking`] repeats it.
+pub const CLUSTER_NETWORK: &str = "10.132.0.0/14";
+/// The default network of services; the rule of [`Networking`] repeats it.
+pub const SERVICE_NETWORK: &str = "172.31.0.0/16";
+
 /// A block of IPv4 or IPv6 addresses, as HyperShift accepts it.
 const CIDR: &str = concat!(
     r"^(([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}",

@@ -4,7 +4,7 @@
 //!
 //! Source: "Relationships", "Spec Fields".
 
-use lockstep_crds::bridge::{Capabilities, DPFHCPBridgeSpec};
+use lockstep_crds::bridge::{CLUSTER_NETWORK, Capabilities, DPFHCPBridgeSpec, SERVICE_NETWORK};
 use lockstep_engine::action::Action;
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ pub fn networks(spec: &DPFHCPBridgeSpec) -> [&str; 2] {
     let networking = spec.networking.as_ref();
     let pods = networking.and_then(|networking| networking.cluster_network.as_deref());
     let services = networking.and_then(|networking| networking.service_network.as_deref());
-    [pods.unwrap_or("10.132.0.0/14"), services.unwrap_or("172.31.0.0/16")]
+    [pods.unwrap_or(CLUSTER_NETWORK), services.unwrap_or(SERVICE_NETWORK)]
 }
 
 /// Returns the value of HyperShift's field; it has no empty lists.
