@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use kube::{Client, Config};
 use lockstep_apiserver::host::{Host, Options};
-use lockstep_engine::action::{Action, Answer, Class, KubeRequest, Success};
+use lockstep_engine::action::{Action, Answer as _, Class, KubeRequest, Success};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
 use lockstep_external as external;
 use lockstep_external::dpu_clusters::Access;

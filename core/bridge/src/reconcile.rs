@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Answer, Outcome, only};
+use lockstep_engine::action::{Answer as _, Outcome, only};
 use lockstep_engine::driver::{Next, Reconcile, Verdict};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{Name, ObjectRef};

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::action::{Action, ActionId, Answer, Class, Failure, KubeRequest, Outcome, Request};
+use super::action::{Action, ActionId, Answer as _, Class, Failure, KubeRequest, Outcome, Request};
 use super::machine::{
     Amount, Deadline, DeadlineReason, Event, Machine, Measure, Metric, MetricKind, Note, Step,
 };

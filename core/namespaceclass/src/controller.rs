@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Answer, Class as FailureClass, Outcome, Scope, WatchCommand};
+use lockstep_engine::action::{Action, Answer as _, Class as FailureClass, Outcome, Scope, WatchCommand};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::machine::{Amount, Measure, Note};

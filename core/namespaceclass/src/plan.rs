@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_crds::namespaceclass::AppliedResource;
-use lockstep_engine::action::{Answer, Outcome};
+use lockstep_engine::action::{Answer as _, Outcome};
 use lockstep_engine::object::{Kind, is_deleting};
 use lockstep_engine::time::Monotonic;
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_crds::sentinel::SecretKeyRef;
-use lockstep_engine::action::{Action, Answer, KubeRequest, Outcome};
+use lockstep_engine::action::{Action, Answer as _, KubeRequest, Outcome};
 use lockstep_engine::broker::Broker;
 use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::object::{Kind, ObjectRef, generation, metadata, resource_version};

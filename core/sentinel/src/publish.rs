@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, BrokerRequest, Class, Failure, Outcome, Success};
+use lockstep_engine::action::{Action, Answer as _, BrokerRequest, Class, Failure, Outcome};
 use lockstep_engine::broker::{Broker, CloudEvent};
 use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::time::{Monotonic, Now};
@@ -127,7 +127,7 @@ impl Sentinel {
         now: Now,
         step: &mut Step,
     ) {
-        let results = match outcome {
+        let results = match outcome.published() {
             // None was sent.
             Err(failure) if failure.class == Class::Unavailable => {
                 self.link_lost(loaded, &failure, now, step);
@@ -136,8 +136,7 @@ impl Sentinel {
                 }
                 return;
             }
-            Ok(Success::Published(results)) => results,
-            Ok(_) => Vec::new(),
+            Ok(results) => results,
             Err(failure) => vec![Err(failure); batch.events.len()],
         };
         let mut left: Vec<CloudEvent> = Vec::new();

@@ -62,7 +62,7 @@ impl Sentinel {
                 let class = if is_late { Class::Unknown } else { Class::Invalid };
                 Err((Some(TOO_LARGE), Failure::new(class, why)))
             }
-            Ok(_) => Err((Some("InvalidAnswer"), Failure::new(Class::Unknown, "the answer is no document"))),
+            Ok(answer) => unreachable!("a fetch was answered with {answer:?}"),
             Err(failure) => Err((None, failure)),
         };
         match page {

@@ -7,7 +7,7 @@ use kube::Client;
 use lockstep_bridge as bridge;
 use lockstep_crds::CrdSet;
 use lockstep_dpuservice as dpuservice;
-use lockstep_engine::action::{Action, Answer, Class, Failure, KubeRequest};
+use lockstep_engine::action::{Action, Answer as _, Class, Failure, KubeRequest};
 use lockstep_engine::object::Kind;
 use lockstep_engine::operator::{CONCURRENCY, Config};
 use lockstep_engine::recording::{Origin, Recordable};

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::bridge::DPFHCPBridgeStatus;
-use lockstep_engine::action::{Action, Answer, Outcome, only};
+use lockstep_engine::action::{Action, Answer as _, Outcome, only};
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::Name;

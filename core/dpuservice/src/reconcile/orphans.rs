@@ -5,7 +5,7 @@
 //!  begin ─▶ Asking (is it really gone?) ─▶ Removing
 //! ```
 
-use lockstep_engine::action::{Action, Answer, KubeRequest, Outcome, only};
+use lockstep_engine::action::{Action, Answer as _, KubeRequest, Outcome, only};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::Name;
 use serde::{Deserialize, Serialize};

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstep_engine::action::{Action, Answer, Failure, KubeRequest, Outcome, only};
+use lockstep_engine::action::{Action, Answer as _, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::cache::Cached as _;
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::is_deleting;

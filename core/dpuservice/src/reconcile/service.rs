@@ -26,7 +26,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Answer, Class, Failure, KubeRequest, Outcome, only};
+use lockstep_engine::action::{Action, Answer as _, Class, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{Name, annotation, is_deleting};

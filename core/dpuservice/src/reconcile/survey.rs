@@ -1,6 +1,6 @@
 //! Lists Applications from the server: the absence of an object from a cache proves nothing.
 
-use lockstep_engine::action::{Action, Answer, Failure, KubeRequest, Outcome, Scope};
+use lockstep_engine::action::{Action, Answer as _, Failure, KubeRequest, Outcome, Scope};
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::object::Name;
 

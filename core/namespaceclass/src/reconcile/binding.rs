@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::{AppliedResource, NamespaceClassBindingStatus};
-use lockstep_engine::action::{Action, Answer, Failure, KubeRequest, Outcome, Success, next, only};
+use lockstep_engine::action::{Action, Answer as _, Failure, KubeRequest, Outcome, Success, next, only};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
 use lockstep_engine::time::Now;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kube::{Client, Config};
 use lockstep_cli::controllers;
-use lockstep_engine::action::{Action, Answer, Failure, KubeRequest, Scope, Success};
+use lockstep_engine::action::{Action, Answer as _, Failure, KubeRequest, Scope, Success};
 use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_runtime::connect;
 use lockstep_runtime::execute::Executor;
