@@ -1,7 +1,6 @@
 //! The actions that a machine requests, and their outcomes.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +9,9 @@ use serde_json::Value;
 
 use super::broker::{Broker, CloudEvent, SecretString};
 use super::document::Fields;
-use super::image::FoundImage;
 use crate::object::{Kind, ObjectRef};
 
-mod answer;
-
-pub use self::answer::{Answer, next, only};
+pub use crate::outcome::{Answer, Class, Failure, Outcome, Success, next, only};
 
 /// Identifies one request among all that a machine ever makes. The answer carries the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -256,128 +252,4 @@ pub struct Scope {
 pub enum Subresource {
     /// `/status`.
     Status,
-}
-
-/// The result of an action.
-pub type Outcome = Result<Success, Failure>;
-
-/// The value that a successful action returns.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Success {
-    /// The current object (get, apply, create, update, patch; delete, if the server returns what it deletes).
-    Object(Arc<Value>),
-    /// The existing objects (list).
-    Objects(Vec<Arc<Value>>),
-    /// The kinds that an API version serves (discover).
-    Kinds(Vec<Arc<Kind>>),
-    /// No value (watch, unwatch, connect; delete, if the object is gone).
-    Done,
-    /// The document, reduced to the fields to keep; it may not be JSON at all (fetch).
-    Document(Arc<str>),
-    /// The document exceeds the size limit, or did not arrive within the time limit (fetch).
-    Oversized {
-        /// Why it was not read to its end.
-        why: String,
-        /// Whether the time limit was reached first: a later attempt may get all of it.
-        is_late: bool,
-    },
-    /// The image as the registry has it (resolve image). The failure is [`Class::Forbidden`] for credentials that the
-    /// registry does not accept, and [`Class::NotFound`] for an image that it does not have.
-    Image(FoundImage),
-    /// The result of each event, in their order (publish). [`Class::Unknown`] means that an event was sent but never
-    /// confirmed, because the connection ended or the broker did not answer in time. Every other failure is the broker's
-    /// answer to this event alone.
-    Published(Vec<Result<(), Failure>>),
-}
-
-/// The failure of an action.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{class}: {message}")]
-pub struct Failure {
-    /// The class of the failure.
-    pub class: Class,
-    /// The server's message; it never contains a secret.
-    pub message: String,
-    /// The server's `Retry-After`.
-    pub retry_after: Option<Duration>,
-}
-
-impl Failure {
-    /// Returns a failure without `Retry-After`.
-    pub fn new(class: Class, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), retry_after: None }
-    }
-
-    /// Returns whether the failure may be temporary, so that a retry can succeed without any change by people.
-    pub fn passes(&self) -> bool {
-        !matches!(self.class, Class::Forbidden | Class::Invalid | Class::NotFound | Class::KindNotServed)
-    }
-
-    /// Returns whether the object of the request does not exist. A kind that is not served has no objects.
-    pub fn is_absence(&self) -> bool {
-        matches!(self.class, Class::NotFound | Class::KindNotServed)
-    }
-}
-
-/// The classes of failure that Kubernetes clients can get.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Class {
-    /// 404: there is no such object, or for a create no such namespace.
-    NotFound,
-    /// 404: the API server does not serve the kind of the request, or the API version of a discovery.
-    KindNotServed,
-    /// 409 `AlreadyExists`.
-    AlreadyExists,
-    /// 409 `Conflict`: a precondition did not hold.
-    Conflict,
-    /// 400, 405, 413, 415 or 422: the request itself is invalid and a retry would fail again.
-    Invalid,
-    /// 401 or 403: the request is not permitted.
-    Forbidden,
-    /// 410: the requested version is no longer available.
-    Gone,
-    /// 429: too many requests.
-    Throttled,
-    /// 5xx or no connection: it did not take effect.
-    Unavailable,
-    /// Timed out or cut off: it may have taken effect.
-    Unknown,
-}
-
-impl Class {
-    /// All classes, for tables and tests.
-    pub const ALL: [Self; 10] = [
-        Self::NotFound,
-        Self::KindNotServed,
-        Self::AlreadyExists,
-        Self::Conflict,
-        Self::Invalid,
-        Self::Forbidden,
-        Self::Gone,
-        Self::Throttled,
-        Self::Unavailable,
-        Self::Unknown,
-    ];
-
-    /// Returns a short name for logs and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NotFound => "not_found",
-            Self::KindNotServed => "kind_not_served",
-            Self::AlreadyExists => "already_exists",
-            Self::Conflict => "conflict",
-            Self::Invalid => "invalid",
-            Self::Forbidden => "forbidden",
-            Self::Gone => "gone",
-            Self::Throttled => "throttled",
-            Self::Unavailable => "unavailable",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }

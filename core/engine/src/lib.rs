@@ -8,7 +8,7 @@
 //! | module | content |
 //! | --- | --- |
 //! | [`machine`] | the contract between a machine and its driver: events in, requests and notes out, a deadline |
-//! | [`action`] | the actions that a machine can request, and the classes of answers |
+//! | [`action`], [`outcome`] | the actions that a machine can request, and their outcomes |
 //! | [`broker`] | message brokers and the events that are published to them |
 //! | [`document`] | JSON documents that are parsed while they arrive |
 //! | [`driver`] | schedules passes: which key is reconciled when, what its pass waits for, retries and resync |
@@ -46,6 +46,7 @@ pub mod lease;
 pub mod machine;
 pub mod object;
 pub mod operator;
+pub mod outcome;
 pub mod pairs;
 pub mod queue;
 pub mod random;

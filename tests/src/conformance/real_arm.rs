@@ -54,6 +54,22 @@ impl RealArm {
         Ok(serde_json::from_str(body)?)
     }
 
+    /// Waits until the server's watch cache has the newest state of an object: a consistent list waits for it. The server tries a
+    /// patch on its cache first, and the answer keeps the warnings of that try, even if a newer state gives others.
+    async fn catch_up(&self, path: &str) -> anyhow::Result<()> {
+        let path = path.split('?').next().unwrap_or_default();
+        let path = path.strip_suffix("/status").or_else(|| path.strip_suffix("/scale")).unwrap_or(path);
+        let Some((collection, _)) = path.rsplit_once('/').filter(|(collection, _)| !collection.is_empty())
+        else {
+            return Ok(());
+        };
+        let list = http::Request::get(format!("{collection}?labelSelector=conformance%3Dnone"));
+        // A collection that does not exist has no cache.
+        let answer = self.client.send(list.body(Body::empty())?).await?;
+        answer.into_body().collect_bytes().await?;
+        Ok(())
+    }
+
     async fn once(&mut self, step: &Step, variables: &Variables) -> anyhow::Result<Answer> {
         if step.watch == Watch::Read {
             let Some(lines) = self.watches.remove(step.client) else {
@@ -95,6 +111,9 @@ impl Arm for RealArm {
     }
 
     async fn send(&mut self, step: &Step, variables: &Variables) -> anyhow::Result<Answer> {
+        if step.method == http::Method::PATCH {
+            self.catch_up(&step.path(variables)).await?;
+        }
         let start = Instant::now();
         loop {
             let answer = self.once(step, variables).await?;

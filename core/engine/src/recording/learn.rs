@@ -26,9 +26,10 @@ const PART_MIN_BYTES: usize = 6;
 const DIGITS_MIN_BYTES: usize = 16;
 
 /// The sources of all machines: they contain the words of messages, and the names of the fields of a recording.
-const WORDS: [&str; 13] = [
+const WORDS: [&str; 14] = [
     include_str!("../recording.rs"),
     include_str!("../action.rs"),
+    include_str!("../outcome.rs"),
     include_str!("../backoff.rs"),
     include_str!("../cache.rs"),
     include_str!("../conditions.rs"),
