@@ -49,6 +49,7 @@ const INVALID: &[Case] = &[
     ("namespace and name are too long together", long_name),
     ("an older bridge has the namespace of the control plane", shared_namespace),
     ("a Secret of another client has the copy's name", copy_of_others),
+    ("DPF creates the control plane of the DPUCluster", dpu_cluster_of_kamaji),
 ];
 
 #[test]
@@ -73,6 +74,16 @@ fn every_unmet_prerequisite_is_reported() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     insta::assert_snapshot!("prerequisites", table);
+}
+
+/// A cluster that exists is kept: it is not created a second time, and no prerequisite takes it away.
+#[test]
+fn a_cluster_stays_ready_if_its_dpucluster_becomes_one_of_kamaji() {
+    let mut bench = Bench::ready();
+    bench.merge("DPUCluster", DPF, "dpus", &json!({ "spec": { "type": "kamaji" } }));
+    bench.settle();
+    assert_eq!(bench.condition("prod", "PrerequisitesMet").0, "True/AllMet");
+    assert_eq!(bench.phase("prod"), "Ready");
 }
 
 pub(super) fn pull_secret_missing() -> Bench {
@@ -110,6 +121,10 @@ fn in_use() -> Bench {
 
 fn own_kubeconfig() -> Bench {
     with(|bench| bench.merge("DPUCluster", DPF, "dpus", &json!({ "spec": { "kubeconfig": "theirs" } })))
+}
+
+fn dpu_cluster_of_kamaji() -> Bench {
+    with(|bench| bench.merge("DPUCluster", DPF, "dpus", &json!({ "spec": { "type": "kamaji" } })))
 }
 
 pub(super) fn malformed_ssh_key() -> Bench {

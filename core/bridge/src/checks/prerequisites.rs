@@ -20,6 +20,9 @@ use crate::model::source::Source;
 use crate::names::{HYPERSHIFT, HYPERSHIFT_OPERATOR, condition, control_plane_namespace, reason};
 use crate::snapshot::{BridgeSnapshot, OwnedObject, SecretState};
 
+/// The type of DPUClusters with a control plane that DPF creates, by Kamaji. It would compete with the HostedCluster.
+const KAMAJI: &str = "kamaji";
+
 /// Returns everything that is unmet.
 pub fn check(snapshot: &BridgeSnapshot<'_>) -> Vec<Unmet> {
     let is_new = matches!(
@@ -103,11 +106,17 @@ fn in_use(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
     )))
 }
 
-/// Checks the DPUCluster. One that waits for our kubeconfig can't be ready; one that has another kubeconfig can.
+/// Checks the DPUCluster. Its control plane must be left to others. One that waits for our kubeconfig can't be ready; one that has another kubeconfig can.
 fn dpu_cluster(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let (object, name) = (snapshot.dpu_cluster()?, snapshot.bridge.dpu_cluster.as_ref()?);
     if is_deleting(object) {
         return Some(Unmet::wait(format!("DPUCluster {name} is being deleted")));
+    }
+    if object["spec"]["type"] == KAMAJI {
+        return Some(Unmet::user_action(format!(
+            "DPUCluster {name} has the type {KAMAJI}, so DPF itself creates its control plane; create this DPFHCPBridge for a \
+             DPUCluster of the type static"
+        )));
     }
     let theirs = snapshot.foreign_kubeconfig()?;
     let phase = object["status"]["phase"].as_str().unwrap_or("not reported");

@@ -99,7 +99,7 @@ impl Source {
     pub fn trim(self, object: &Value) -> Option<Value> {
         let kept = match self {
             Self::DpuClusters => json!({
-                "spec": { "kubeconfig": object["spec"]["kubeconfig"] },
+                "spec": { "kubeconfig": object["spec"]["kubeconfig"], "type": object["spec"]["type"] },
                 "status": { "phase": object["status"]["phase"] },
             }),
             Self::HostedClusters | Self::NodePools => {
