@@ -50,8 +50,9 @@ pub type Checkpoint = Box<dyn FnOnce() -> serde_json::Result<Value> + Send>;
 pub struct Traits {
     /// The mark that it writes into objects, if it writes one.
     pub mark: Option<Mark>,
-    /// Texts that contain every word of its own messages. A word in these texts is not a secret.
-    pub words: &'static [&'static str],
+    /// Every word that it can write itself. A word in this text is not a secret. The build script of the machine's crate collects
+    /// them, with `lockstep-words`.
+    pub words: &'static str,
     /// Returns its own kinds, whose field names are not secret either.
     pub kinds: fn() -> Vec<CustomResourceDefinition>,
     /// The keys of Secrets whose values the machine parses. It passes other values on unparsed.
@@ -60,7 +61,7 @@ pub struct Traits {
 
 impl Traits {
     /// The traits of a machine that reads no Secrets and writes no digests.
-    pub const NONE: Self = Self { mark: None, words: &[], kinds: Vec::new, forms: &[] };
+    pub const NONE: Self = Self { mark: None, words: "", kinds: Vec::new, forms: &[] };
 }
 
 /// The format of the value under a key of a Secret.

@@ -25,23 +25,8 @@ const PART_MIN_BYTES: usize = 6;
 /// The same for a secret of digits alone, because short numbers occur everywhere.
 const DIGITS_MIN_BYTES: usize = 16;
 
-/// The sources of all machines: they contain the words of messages, and the names of the fields of a recording.
-const WORDS: [&str; 14] = [
-    include_str!("../recording.rs"),
-    include_str!("../action.rs"),
-    include_str!("../outcome.rs"),
-    include_str!("../backoff.rs"),
-    include_str!("../cache.rs"),
-    include_str!("../conditions.rs"),
-    include_str!("../driver.rs"),
-    include_str!("../machine.rs"),
-    include_str!("../queue.rs"),
-    include_str!("../recorder.rs"),
-    include_str!("../wire.rs"),
-    include_str!("../object.rs"),
-    include_str!("../random.rs"),
-    include_str!("../time.rs"),
-];
+/// The words of the engine, which all machines share: messages, and the names of the fields of a recording.
+const WORDS: &str = include_str!(concat!(env!("OUT_DIR"), "/words.txt"));
 
 /// The secrets and names that were collected so far.
 pub struct SecretTracker {
@@ -79,9 +64,9 @@ impl SecretTracker {
         let chosen = (mark, traits.forms);
         let redactor = Redactor::new(stand_ins.clone(), chosen, BTreeMap::new(), BTreeMap::new(), Vec::new());
         let fields = (traits.kinds)().into_iter().filter_map(|crd| serde_json::to_string(&crd).ok());
-        let words = WORDS.iter().chain(traits.words).map(|words| (*words).to_owned());
+        let words = [WORDS, traits.words].map(str::to_owned);
         Self {
-            words: words.chain(fields).collect(),
+            words: words.into_iter().chain(fields).collect::<Vec<_>>().join("\0"),
             traits,
             stand_ins,
             forms: BTreeMap::new(),

@@ -128,6 +128,27 @@ fn known_secrets_are_hidden_elsewhere_long_ones_within_texts_short_ones_as_a_who
     assert_eq!(custom["fieldsV1"][format!("k:{{\"a\":\"{long}\"}}")], 1);
 }
 
+/// The words are those of all modules of the operator and of the engine.
+#[test]
+fn a_secret_that_the_program_can_write_itself_stays_readable_in_texts() {
+    let written = ["leaseDurationSeconds", "renewTime", "confirm-removal", "managedFields"];
+    let commented = ["explains why the class", "Gauge: the namespaces", "hunter2 or another"];
+    let data = |texts: &[&str]| {
+        let values = texts.iter().enumerate();
+        json!(values.map(|(key, text)| (key.to_string(), json!(encoded(text)))).collect::<serde_json::Map<_, _>>())
+    };
+    let all = [written.as_slice(), commented.as_slice()].concat();
+    let note = format!("it says {}", all.join(", "));
+    let hidden = hidden(&json!({ "items": [secret(&data(&all)), { "note": note }] }));
+    let note = hidden["items"][1]["note"].as_str().expect("a text");
+    for text in written {
+        assert!(note.contains(text), "{text}: {note}");
+    }
+    for text in commented {
+        assert!(!note.contains(text), "{text}: {note}");
+    }
+}
+
 #[test]
 fn a_secret_that_was_given_raw_is_known_in_base64_too() {
     let given = json!({ "kind": "Secret", "metadata": {}, "stringData": { "a": "s3cr&t pass!" } });
