@@ -22,7 +22,7 @@ use syn::Lit;
 /// If it is not called by a build script, or the code of the package can't be read.
 pub fn collect() {
     let mut words = BTreeSet::new();
-    read(Path::new("src"), &mut words).expect("the code of the package is Rust");
+    read(Path::new("src"), &mut words).expect("the code of the package can be read");
     let words: Vec<String> = words.into_iter().collect();
     let folder = env::var_os("OUT_DIR").expect("a build script has a folder for its output");
     // A text that spans two words is not one of them.
@@ -41,7 +41,8 @@ fn read(folder: &Path, words: &mut BTreeSet<String>) -> io::Result<()> {
             read(&path, words)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let code = fs::read_to_string(&path)?;
-            add(code.parse().map_err(io::Error::other)?, words);
+            let code = code.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            add(code, words);
         }
     }
     Ok(())
