@@ -1,7 +1,8 @@
 //! Shared code of the tests across crates: a real Kubernetes control plane, the comparison of the API server model with it,
 //! admission tests, permissions and requests of accounts, test backends, users of a cluster, the systems around the Bridge and
 //! the DPUService controller, the Helm chart, the program, its image, Sentinels, a message broker with its queues, a collector of
-//! spans, a container registry, a real Argo CD, a browser, the cost of processes, and fuzz targets.
+//! spans, a container registry, a real Argo CD, a browser, the cost of processes, histories of concurrent clients,
+//! and fuzz targets.
 
 pub mod access;
 pub mod admission;
@@ -17,6 +18,7 @@ pub mod dev;
 pub mod dpuservice;
 pub mod fuzz;
 pub mod ground;
+pub mod histories;
 pub mod image;
 pub mod network;
 pub mod program;
