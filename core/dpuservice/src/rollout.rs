@@ -72,6 +72,13 @@ impl<'a> Member<'a> {
         if self.is_changed { !self.is_well() } else { self.is_free }
     }
 
+    /// Returns since when Argo CD reports the change as in progress. Pods that never start are reported in this way without end.
+    fn progressing_since(&self) -> Option<&'a str> {
+        let health = self.app.report.health.as_ref().filter(|health| health.status == "Progressing")?;
+        let is_known = self.is_changed && self.app.is_current() && !health.last_transition_time.is_empty();
+        is_known.then_some(&*health.last_transition_time)
+    }
+
     /// Returns whether it is not ready for another reason than that Argo CD is at work on the change.
     fn has_failed(&self) -> bool {
         !self.is_up || (self.app.is_current() && self.app.has_failed())
@@ -164,7 +171,11 @@ pub fn rolled_out(store: &Store, key: &Name, service: &Service) -> Option<Findin
     let progress = Progress::read(store, key, service.spec.as_ref().ok()?)?;
     let (generation, limit) = (service.generation, progress.limit);
     let named = || {
-        let mut named = progress.counted().map(|member| store.title(member.cluster)).take(NAMED);
+        let title = |member: &Member<'_>| match member.progressing_since() {
+            Some(since) => format!("{} (Progressing since {since})", store.title(member.cluster)),
+            None => store.title(member.cluster),
+        };
+        let mut named = progress.counted().map(title).take(NAMED);
         let first = named.next()?;
         Some(named.fold(first, |named, next| format!("{named}, {next}")))
     };

@@ -84,6 +84,43 @@ fn a_bridge_that_can_not_move_wakes_who_waits_for_its_address() {
     assert_eq!(bench.condition("stage", "ServiceExposureReady").0, "False/VIPConflict");
 }
 
+/// Whether a pool has the address that one bridge wants decides whether another bridge can have its address. The other bridge
+/// depends on that pool through two bridges here.
+#[test]
+fn a_pool_without_the_address_of_one_bridge_wakes_who_waits_for_another() {
+    let mut bench = Bench::ready();
+    another(&mut bench, "stage", "192.0.2.20");
+    another(&mut bench, "dev", "192.0.2.30");
+    // MetalLB moves nothing.
+    bench.silence("IPAddressPool");
+    for (name, address) in [("prod", "192.0.2.40"), ("stage", "192.0.2.10"), ("dev", "192.0.2.20")] {
+        bench.change(name, &json!({ "metalLBVirtualIP": address }));
+    }
+    let without = json!({ "addresses": ["192.0.2.10/32", "192.0.2.20/32", "192.0.2.30/32"] });
+    let whole = json!({ "addresses": ["192.0.2.0/24"] });
+    let others = json!({ "serviceAllocation": { "namespaces": ["dpf-hcp-bridge-system-stage", "dpf-hcp-bridge-system-dev"] } });
+    let all = json!({ "serviceAllocation": null });
+    let pending = "False/AddressChangePending";
+    let conflict = "False/VIPConflict";
+    for (spec, expected) in
+        [(&whole, pending), (&without, conflict), (&whole, pending), (&others, conflict), (&all, pending)]
+    {
+        bench.merge("IPAddressPool", "metallb-system", "vips", &json!({ "spec": spec }));
+        // Less than a resync.
+        bench.cluster.advance(Duration::from_mins(1));
+        for name in ["stage", "dev"] {
+            let (exposed, message) = bench.condition(name, "ServiceExposureReady");
+            assert_eq!(exposed, expected, "{name} with {spec}: {message}");
+        }
+    }
+    bench.delete("IPAddressPool", "metallb-system", "vips");
+    bench.create(&pool("fewer", "192.0.2.0/27"));
+    bench.cluster.advance(Duration::from_mins(1));
+    for name in ["stage", "dev"] {
+        assert_eq!(bench.condition(name, "ServiceExposureReady").0, conflict, "{name}");
+    }
+}
+
 #[test]
 fn three_bridges_can_pass_their_addresses_on() {
     let mut bench = Bench::ready();

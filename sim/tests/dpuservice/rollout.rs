@@ -161,6 +161,23 @@ fn a_bad_version_halts_and_the_corrected_one_reaches_the_broken_clusters_first()
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
+/// Argo CD never reports pods that do not start as failed.
+#[test]
+fn a_rollout_that_waits_for_progress_says_since_when() {
+    let mut bench = limited(&json!(1));
+    // Nothing becomes healthy on the clusters.
+    bench.cluster.pause(1, Duration::from_hours(10));
+    choose(&mut bench, "v2.0.0");
+    let said = bench.condition("hbn", "RolledOut");
+    let since = bench.application("hbn-01")["status"]["health"]["lastTransitionTime"].clone();
+    let since = since.as_str().expect("a time");
+    let expected = format!("; not ready yet: dpu-01 (Progressing since {since})");
+    assert!(said.0 == "False/RollingOut" && said.1.ends_with(&expected), "{said:?}");
+    bench.cluster.advance(WHILE);
+    assert_eq!(bench.condition("hbn", "RolledOut"), said, "it is not written again");
+    assert_eq!(with_version(&mut bench, "v2.0.0"), ["dpu-01"]);
+}
+
 #[test]
 fn a_halted_rollout_stays_halted_when_the_leader_changes() {
     let mut bench = limited(&json!(1));

@@ -1,5 +1,6 @@
 //! HyperShift's conditions and their order, as in the real one (hypershift-operator 0.1.81): a table of conditions, each with its
-//! successive reasons and messages.
+//! successive reasons and messages. Messages without an observation, and without a line of HyperShift's sources, are left empty
+//! and not compared.
 
 use lockstep_external as external;
 use lockstep_external::hypershift::{self, HyperShift};
@@ -49,7 +50,9 @@ const fn row(
     Row { when, kind, condition, said }
 }
 
-const AVAILABLE: (&str, &str) = ("True/AsExpected", "");
+const AVAILABLE: (&str, &str) = ("True/AsExpected", "The hosted control plane is available");
+const AT_EXPECTED_VERSION: (&str, &str) = ("False/AsExpected", "HostedCluster is at expected version");
+const VALID_RELEASE: (&str, &str) = ("True/AsExpected", "Release image is valid");
 const TABLE: &[Row] = &[
     row(
         When::Installed,
@@ -58,16 +61,34 @@ const TABLE: &[Row] = &[
         &[
             ("False/WaitingForAvailable", ""),
             ("False/WaitingOnInfrastructureReady", ""),
-            ("False/KubeconfigWaitingForCreate", ""),
-            ("False/EtcdWaitingForQuorum", ""),
-            ("False/WaitingForAvailable", ""),
+            ("False/KubeconfigWaitingForCreate", "Waiting for hosted control plane kubeconfig to be created"),
+            ("False/EtcdWaitingForQuorum", "Waiting for etcd to reach quorum"),
+            ("False/WaitingForAvailable", "Waiting for Kube APIServer deployment to become available"),
             ("False/KASLoadBalancerNotReachable", ""),
             ("False/ComponentsNotAvailable", ""),
             AVAILABLE,
         ],
     ),
-    row(When::Installed, "HostedCluster", "Progressing", &[("False/AsExpected", "")]),
-    row(When::Installed, "HostedCluster", "ValidReleaseImage", &[("True/AsExpected", "")]),
+    row(
+        When::Installed,
+        "HostedCluster",
+        "ValidConfiguration",
+        &[("True/AsExpected", "Configuration passes validation")],
+    ),
+    row(
+        When::Installed,
+        "HostedCluster",
+        "Degraded",
+        &[("False/AsExpected", "The hosted cluster is not degraded")],
+    ),
+    row(
+        When::Installed,
+        "HostedCluster",
+        "ReconciliationActive",
+        &[("True/AsExpected", "Reconciliation active on resource")],
+    ),
+    row(When::Installed, "HostedCluster", "Progressing", &[AT_EXPECTED_VERSION]),
+    row(When::Installed, "HostedCluster", "ValidReleaseImage", &[VALID_RELEASE]),
     row(
         When::Installed,
         "NodePool",
@@ -99,13 +120,16 @@ const TABLE: &[Row] = &[
         &[("False/AsExpected", "NodePool set to no replicas")],
     ),
     row(When::Installed, "NodePool", "Ready", &[]),
-    row(When::InstalledOnNodePorts, "HostedCluster", "Progressing", &[("False/AsExpected", "")]),
+    row(When::InstalledOnNodePorts, "HostedCluster", "Progressing", &[AT_EXPECTED_VERSION]),
     row(When::Upgraded, "HostedCluster", "Available", &[]),
     row(
         When::Upgraded,
         "HostedCluster",
         "Progressing",
-        &[("True/Progressing", ""), ("False/AsExpected", "")],
+        &[
+            ("True/Progressing", "HostedCluster is deploying, upgrading, or reconfiguring"),
+            AT_EXPECTED_VERSION,
+        ],
     ),
     row(
         When::Upgraded,
@@ -116,7 +140,7 @@ const TABLE: &[Row] = &[
                 "False/UnsupportedSkew",
                 "NodePool version 4.19.1 cannot be higher than the HostedCluster version 4.19.0",
             ),
-            ("True/AsExpected", ""),
+            ("True/AsExpected", "Release image version is valid"),
         ],
     ),
     row(
@@ -129,23 +153,36 @@ const TABLE: &[Row] = &[
         When::UpgradedToTheNextMinor,
         "NodePool",
         "ValidReleaseImage",
-        &[("False/ValidationFailed", "the latest version supported is: \"4.19.0\""), ("True/AsExpected", "")],
+        &[
+            ("False/ValidationFailed", "the latest version supported is: \"4.19.0\""),
+            ("True/AsExpected", "Using release image: "),
+        ],
     ),
     row(When::Paused, "HostedCluster", "Progressing", &[("False/Blocked", "")]),
-    row(When::Paused, "HostedCluster", "ReconciliationActive", &[("False/ReconciliationPaused", "")]),
+    row(
+        When::Paused,
+        "HostedCluster",
+        "ReconciliationActive",
+        &[("False/ReconciliationPaused", "Reconciliation paused until field removed")],
+    ),
     row(When::Paused, "HostedCluster", "Available", &[]),
     row(When::CutOff, "HostedCluster", "Progressing", &[("False/Blocked", "failed to lookup release image")]),
     row(When::CutOff, "HostedCluster", "Available", &[]),
-    row(When::WithoutPullSecret, "HostedCluster", "ValidReleaseImage", &[("False/SecretNotFound", "")]),
+    row(
+        When::WithoutPullSecret,
+        "HostedCluster",
+        "ValidReleaseImage",
+        &[("False/SecretNotFound", "failed to get pull secret: ")],
+    ),
     row(When::WithoutPullSecret, "HostedCluster", "Progressing", &[("False/Blocked", "")]),
-    row(When::WithoutSshKey, "HostedCluster", "ValidReleaseImage", &[("True/AsExpected", "")]),
+    row(When::WithoutSshKey, "HostedCluster", "ValidReleaseImage", &[VALID_RELEASE]),
     row(
         When::WithoutSshKey,
         "HostedCluster",
         "ReconciliationSucceeded",
-        &[("False/ReconciliationError", "")],
+        &[("False/ReconciliationError", "failed to get hostedcluster SSHKey secret ssh-key: ")],
     ),
-    row(When::WithoutSshKey, "HostedCluster", "Progressing", &[("False/AsExpected", "")]),
+    row(When::WithoutSshKey, "HostedCluster", "Progressing", &[AT_EXPECTED_VERSION]),
     row(
         When::WithoutRoutes,
         "HostedCluster",

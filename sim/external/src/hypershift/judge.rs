@@ -29,11 +29,12 @@ pub(super) struct Trouble {
 /// Returns the wanted version, or why the cluster is blocked.
 pub(super) fn judge<'a>(look: &ReadView<'_>, cluster: &'a Value, routes: bool) -> Result<&'a str, Trouble> {
     if let Some(until) = cluster["spec"]["pausedUntil"].as_str().filter(|until| *until != "false") {
-        return Err(Trouble {
-            condition: "ReconciliationActive",
-            reason: "ReconciliationPaused",
-            message: format!("reconciliation is paused until {until}"),
-        });
+        let message = match until {
+            "true" => "Reconciliation paused until field removed".to_owned(),
+            time => format!("Reconciliation paused until: {time}"),
+        };
+        let (condition, reason) = ("ReconciliationActive", "ReconciliationPaused");
+        return Err(Trouble { condition, reason, message });
     }
     let invalid =
         |message| Trouble { condition: "ValidConfiguration", reason: "InvalidConfiguration", message };
@@ -41,12 +42,12 @@ pub(super) fn judge<'a>(look: &ReadView<'_>, cluster: &'a Value, routes: bool) -
         without_route(cluster).map_err(|message| Trouble { condition: NO_ROUTES, ..invalid(message) })?;
     }
     configuration(cluster).map_err(invalid)?;
-    for (field, key, condition, reason) in [
-        ("pullSecret", ".dockerconfigjson", "ValidReleaseImage", "SecretNotFound"),
-        ("sshKey", "id_rsa.pub", RECONCILE_ERROR, "ReconciliationError"),
-    ] {
-        secret(look, cluster, field, key).map_err(|message| Trouble { condition, reason, message })?;
-    }
+    pull_secret(look, cluster)?;
+    ssh_key(look, cluster).map_err(|message| Trouble {
+        condition: RECONCILE_ERROR,
+        reason: "ReconciliationError",
+        message,
+    })?;
     image(cluster).map_err(|message| Trouble {
         condition: "ValidReleaseImage",
         reason: "InvalidImage",
@@ -80,17 +81,37 @@ fn configuration(cluster: &Value) -> Result<(), String> {
     }
 }
 
-fn secret(look: &ReadView<'_>, cluster: &Value, field: &str, key: &str) -> Result<(), String> {
+fn pull_secret(look: &ReadView<'_>, cluster: &Value) -> Result<(), Trouble> {
+    let (name, secret) = secret(look, cluster, "pullSecret");
+    let trouble = |reason, message| Trouble { condition: "ValidReleaseImage", reason, message };
+    match secret {
+        None => {
+            let message = format!("failed to get pull secret: Secret {name:?} not found");
+            Err(trouble("SecretNotFound", message))
+        }
+        Some(secret) if secret["data"][".dockerconfigjson"].is_string() => Ok(()),
+        Some(_) => Err(trouble("InvalidImage", "expected .dockerconfigjson key in pull secret".to_owned())),
+    }
+}
+
+fn ssh_key(look: &ReadView<'_>, cluster: &Value) -> Result<(), String> {
+    let (name, secret) = secret(look, cluster, "sshKey");
+    match secret {
+        _ if name.is_empty() => Ok(()),
+        None => Err(format!("failed to get hostedcluster SSHKey secret {name}: Secret {name:?} not found")),
+        Some(secret) if secret["data"]["id_rsa.pub"].is_string() => Ok(()),
+        Some(_) => Err(format!(
+            "failed to reconcile controlplane SSHKey secret: hostedcluster SSHKey secret {name:?} must have a \
+             id_rsa.pub key"
+        )),
+    }
+}
+
+/// Returns the name of a Secret in a field of a HostedCluster, and the Secret if it exists.
+fn secret<'a>(look: &'a ReadView<'_>, cluster: &'a Value, field: &str) -> (&'a str, Option<&'a Value>) {
     let name = cluster["spec"][field]["name"].as_str().unwrap_or_default();
-    if name.is_empty() && field == "sshKey" {
-        return Ok(());
-    }
     let target = ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), name);
-    match look.get(&target) {
-        None => Err(format!("the Secret {name} of spec.{field} does not exist")),
-        Some(secret) if secret["data"][key].is_string() => Ok(()),
-        Some(_) => Err(format!("the Secret {name} of spec.{field} lacks the key {key}")),
-    }
+    (name, look.get(&target))
 }
 
 /// Returns the version of the release image, if the cluster may be upgraded to it.

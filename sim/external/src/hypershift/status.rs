@@ -34,14 +34,15 @@ pub(super) fn of(
         Err(trouble) if trouble.condition == "ReconciliationActive" => {
             findings.set("ReconciliationActive", False, trouble.reason, &trouble.message);
         }
-        _ => findings.set("ReconciliationActive", True, "AsExpected", "Reconciliation is active."),
+        _ => findings.set("ReconciliationActive", True, "AsExpected", "Reconciliation active on resource"),
     }
-    findings.set("SupportedHostedCluster", True, "AsExpected", "The cluster is supported.");
+    let message = "HostedCluster is supported by operator configuration";
+    findings.set("SupportedHostedCluster", True, "AsExpected", message);
     validity(&mut findings, judged);
     let missing = infrastructure(look, target, cluster, &mut findings);
     let is_available = missing.is_none();
     match (missing, judged) {
-        (None, _) => findings.set("Available", True, "AsExpected", "The control plane is available."),
+        (None, _) => findings.set("Available", True, "AsExpected", "The hosted control plane is available"),
         (Some(_), Err(trouble)) => {
             findings.set("Available", False, "WaitingForAvailable", &trouble.message);
         }
@@ -49,7 +50,8 @@ pub(super) fn of(
     }
     health(look, target, cluster, &mut findings);
     if is_available {
-        findings.set("IgnitionEndpointAvailable", True, "AsExpected", "Ignition is served.");
+        let message = "Ignition server deployment is available";
+        findings.set("IgnitionEndpointAvailable", True, "AsExpected", message);
     }
     findings.set("DataPlaneConnectionAvailable", Unknown, "NoWorkerNodesAvailable", "There are no nodes.");
     if let Ok(version) = judged {
@@ -68,9 +70,10 @@ pub(super) fn of(
         }
         // The installation of the first version is not an upgrade.
         Ok(_) if rolling && !first => {
-            findings.set("Progressing", True, "Progressing", "A version is being rolled out.");
+            let message = "HostedCluster is deploying, upgrading, or reconfiguring";
+            findings.set("Progressing", True, "Progressing", message);
         }
-        _ => findings.set("Progressing", False, "AsExpected", "Reconciliation is as expected."),
+        _ => findings.set("Progressing", False, "AsExpected", "HostedCluster is at expected version"),
     }
     let reached = endpoint(look, cluster);
     let known = reached.unwrap_or(Endpoint { host: String::new(), port: 0 });
@@ -89,7 +92,7 @@ fn health(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, findings
     let (ails, was_degraded) = (annotation(cluster, AILS).is_some(), is_true(cluster, "Degraded"));
     let turns = ails != was_degraded && look.after(target, "health");
     if was_degraded == turns {
-        findings.set("Degraded", False, "AsExpected", "The control plane is as it should be.");
+        findings.set("Degraded", False, "AsExpected", "The hosted cluster is not degraded");
     } else {
         let message = "kube-apiserver deployment has 1 unavailable replicas";
         findings.set("Degraded", True, "UnavailableReplicas", message);
@@ -103,12 +106,16 @@ fn is_known(status: &Value) -> bool {
 
 /// Sets the conditions about the validity of the spec.
 fn validity(findings: &mut Findings, judged: &Result<&str, Trouble>) {
-    for condition in ["ValidConfiguration", "ValidReleaseImage"] {
+    let valid = [
+        ("ValidConfiguration", "Configuration passes validation"),
+        ("ValidReleaseImage", "Release image is valid"),
+    ];
+    for (condition, message) in valid {
         match judged {
             Err(trouble) if trouble.condition == condition => {
                 findings.set(condition, False, trouble.reason, &trouble.message);
             }
-            _ => findings.set(condition, True, "AsExpected", "It is valid."),
+            _ => findings.set(condition, True, "AsExpected", message),
         }
     }
     match judged {
@@ -162,11 +169,11 @@ fn infrastructure(
     } else if !reached {
         Some(("WaitingOnInfrastructureReady", "The address of the API server is not known yet."))
     } else if !has_kubeconfig {
-        Some(("KubeconfigWaitingForCreate", "The kubeconfig is not there yet."))
+        Some(("KubeconfigWaitingForCreate", "Waiting for hosted control plane kubeconfig to be created"))
     } else if !etcd {
-        Some(("EtcdWaitingForQuorum", "etcd has no quorum yet."))
+        Some(("EtcdWaitingForQuorum", "Waiting for etcd to reach quorum"))
     } else if !serves {
-        Some(("WaitingForAvailable", "The API server is not available yet."))
+        Some(("WaitingForAvailable", "Waiting for Kube APIServer deployment to become available"))
     } else if has_load_balancer && !was_available && !look.after(target, "load balancer") {
         Some(("KASLoadBalancerNotReachable", "The load balancer of the API server is not reachable."))
     } else if drops || !(was_available || look.after(target, "Available")) {
