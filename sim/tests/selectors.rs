@@ -83,7 +83,7 @@ fn found(
         fleet::url("http://fleet", spoken, &ResourceType::read("clusters").unwrap(), &own, &Place::default());
     let request = http::Request::get(&url["http://fleet".len()..]).body(Bytes::new()).unwrap();
     let answer = fleet.handle(&request, Timestamp::UNIX_EPOCH).into_body();
-    let page = fleet::read(std::str::from_utf8(&answer).unwrap(), spoken, &own);
+    let page = fleet::read(&std::str::from_utf8(&answer).unwrap().into(), spoken, &own);
     let page = page.unwrap_or_else(|problem| panic!("{url}: {problem} {answer:?}"));
     let listed: BTreeMap<String, bool> =
         page.resources.into_iter().map(|resource| (resource.id, resource.is_selected)).collect();

@@ -19,9 +19,9 @@ use lockstep_tests::raw;
 /// The timeout; longer than any answer takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-async fn document(fetcher: &Fetcher, url: &str) -> Arc<str> {
+async fn document(fetcher: &Fetcher, url: &str) -> String {
     match fetcher.fetch(url, &BTreeMap::new(), &Arc::default(), PATIENCE).await {
-        Ok(Success::Document(text)) => text,
+        Ok(Success::Document(document)) => document.text().into_owned(),
         other => panic!("{url}: {other:?}"),
     }
 }

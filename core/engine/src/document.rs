@@ -7,17 +7,26 @@
 //!
 //! For a parser that reads only the named fields, the kept text is equivalent to the whole document. A document that is
 //! truncated, or is not JSON between these fields, stays invalid. Values that are left out are not checked.
+//!
+//! While a long list arrives, what was kept of it so far is compressed: a list of 100,000 resources has 30 MiB.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+mod parts;
+
+pub use parts::Document;
+use parts::{Beginning, Packed};
+
 /// The maximum size of a document, in bytes: a page of 100 items of 600 kB.
 pub const DOCUMENT_MAX_BYTES: usize = 64 << 20;
 /// The maximum size of the kept text, in bytes.
 pub const KEPT_MAX_BYTES: usize = 32 << 20;
 
+/// A list is divided into parts of at least this size, in bytes.
+const PART_BYTES: usize = 64 << 10;
 /// The kept bytes of a document that is neither an object nor a list, for messages.
 const BEGINNING_BYTES: usize = 4 << 10;
 /// Longer keys, in bytes, are ignored: no needed field has such a name.
@@ -63,14 +72,26 @@ pub struct Condenser {
     open: Vec<Container>,
     /// The key that is being read, with its quotes.
     key: Vec<u8>,
+    /// The minimum size of a part, in bytes.
+    part_bytes: usize,
+    /// The text that opens the enclosing containers, up to the outermost list.
+    opening: Vec<u8>,
+    /// The parts of the outermost list, except for the last one.
+    beginning: Option<Beginning>,
+    /// The size of these parts in bytes, before their compression.
+    packed: usize,
+    /// Whether all of these parts are UTF-8.
+    is_utf8: bool,
 }
 
 #[derive(Debug)]
 struct Container {
     fields: Arc<Fields>,
     is_list: bool,
-    /// Whether no member of it has been kept so far.
+    /// Whether no member of it has been kept so far in this part.
     is_empty: bool,
+    /// The length of [`Condenser::opening`] without it.
+    opened_at: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -112,9 +133,24 @@ struct Whole {
 impl Condenser {
     /// Keeps these fields.
     pub fn new(fields: &Arc<Fields>) -> Self {
-        let state = if fields.is_all() { State::Verbatim } else { State::Start };
-        let next = Some(Arc::clone(fields));
-        Self { kept: Vec::new(), came: 0, state, next, open: Vec::new(), key: Vec::new() }
+        Self::with_parts(fields, PART_BYTES)
+    }
+
+    /// Keeps these fields, and divides lists into parts of at least this size, in bytes.
+    pub fn with_parts(fields: &Arc<Fields>, part_bytes: usize) -> Self {
+        Self {
+            kept: Vec::new(),
+            came: 0,
+            state: if fields.is_all() { State::Verbatim } else { State::Start },
+            next: Some(Arc::clone(fields)),
+            open: Vec::new(),
+            key: Vec::new(),
+            part_bytes,
+            opening: Vec::new(),
+            beginning: None,
+            packed: 0,
+            is_utf8: true,
+        }
     }
 
     /// Returns the number of bytes that have arrived.
@@ -130,7 +166,7 @@ impl Condenser {
     pub fn push(&mut self, mut chunk: &[u8]) -> Result<(), TooLong> {
         self.came = self.came.saturating_add(chunk.len());
         while !chunk.is_empty() {
-            if self.came > DOCUMENT_MAX_BYTES || self.kept.len() > KEPT_MAX_BYTES {
+            if self.came > DOCUMENT_MAX_BYTES || self.packed + self.kept.len() > KEPT_MAX_BYTES {
                 return Err(TooLong);
             }
             let used = self.take(chunk);
@@ -140,7 +176,7 @@ impl Condenser {
     }
 
     /// Returns the kept text; `None` if it is not UTF-8.
-    pub fn finish(mut self) -> Option<String> {
+    pub fn finish(mut self) -> Option<Document> {
         // The beginning may have been cut within a character.
         if let (State::Beginning, Err(error)) = (&self.state, std::str::from_utf8(&self.kept))
             && error.error_len().is_none()
@@ -148,7 +184,8 @@ impl Condenser {
             let end = error.valid_up_to();
             self.kept.truncate(end);
         }
-        String::from_utf8(self.kept).ok()
+        let end = String::from_utf8(self.kept).ok()?;
+        self.is_utf8.then(|| Document::new(self.beginning, end))
     }
 
     /// Processes some bytes and returns their number. It is zero only if the state changes.
@@ -207,7 +244,10 @@ impl Condenser {
             }
             (State::First | State::After, b'}') if !is_list => self.leave(byte),
             (State::First | State::After, b']') if is_list => self.leave(byte),
-            (State::After, b',') => self.state = State::Next,
+            (State::After, b',') => {
+                self.divide();
+                self.state = State::Next;
+            }
             (State::First | State::Next, b'"') if !is_list => {
                 self.key.clear();
                 self.key.push(byte);
@@ -282,15 +322,53 @@ impl Condenser {
         }
     }
 
+    /// Ends a part after an item of the outermost list, if it is long enough.
+    fn divide(&mut self) {
+        if self.kept.len() < self.part_bytes {
+            return;
+        }
+        let Some((list, around)) = self.open.split_last_mut() else { return };
+        if !list.is_list || around.iter().any(|container| container.is_list) {
+            return;
+        }
+        let (Ok(text), Ok(opening)) = (std::str::from_utf8(&self.kept), std::str::from_utf8(&self.opening))
+        else {
+            self.is_utf8 = false;
+            return self.kept.clear();
+        };
+        let beginning = self.beginning.get_or_insert_with(|| Beginning {
+            pieces: Vec::new(),
+            opening: opening.to_owned(),
+            closing: format!("]{}", "}".repeat(around.len())),
+        });
+        // All parts have the containers of one list: those of a second list would need others.
+        if beginning.opening == opening {
+            beginning.pieces.push(Packed::new(text));
+            self.packed += text.len();
+            self.kept.clear();
+            list.is_empty = true;
+        }
+    }
+
     fn enter(&mut self, fields: Arc<Fields>, byte: u8) {
         self.kept.push(byte);
-        self.open.push(Container { fields, is_list: byte == b'[', is_empty: true });
+        let opened_at = self.opening.len();
+        if !self.open.iter().any(|container| container.is_list) {
+            if !self.open.is_empty() {
+                self.opening.extend_from_slice(&self.key);
+                self.opening.push(b':');
+            }
+            self.opening.push(byte);
+        }
+        self.open.push(Container { fields, is_list: byte == b'[', is_empty: true, opened_at });
         self.state = State::First;
     }
 
     fn leave(&mut self, byte: u8) {
         self.kept.push(byte);
-        self.open.pop();
+        if let Some(container) = self.open.pop() {
+            self.opening.truncate(container.opened_at);
+        }
         self.state = if self.open.is_empty() { State::End } else { State::After };
     }
 }

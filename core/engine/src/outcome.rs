@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::document::Document;
 use crate::image::FoundImage;
 use crate::object::Kind;
 
@@ -25,7 +26,7 @@ pub enum Success {
     /// No value (watch, unwatch, connect; delete, if the object is gone).
     Done,
     /// The document, reduced to the fields to keep; it may not be JSON at all (fetch).
-    Document(Arc<str>),
+    Document(Document),
     /// The document exceeds the size limit, or did not arrive within the time limit (fetch).
     Oversized {
         /// Why it was not read to its end.

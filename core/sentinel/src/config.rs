@@ -13,7 +13,7 @@ use lockstep_engine::duration;
 use serde_json::Value;
 
 use super::decision::Backoffs;
-use super::fleet;
+use super::fleet::{self, Parser};
 use super::resource::{Dialect, ResourceType};
 use super::rules::Rules;
 use super::selector::Selector;
@@ -47,6 +47,11 @@ impl Config {
     /// Returns the fields of a page that are kept.
     pub fn fields(&self) -> Arc<Fields> {
         self.rules.as_ref().map_or_else(fleet::fields, |rules| fleet::fields_for(rules.fields()))
+    }
+
+    /// Returns the parser of pages.
+    pub fn parser(&self) -> Parser<'_> {
+        Parser { dialect: self.dialect, selector: &self.selector, keeps_documents: self.rules.is_some() }
     }
 }
 

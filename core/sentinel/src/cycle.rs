@@ -23,7 +23,7 @@ use lockstep_engine::random::Random;
 use lockstep_engine::time::Monotonic;
 use lockstep_engine::trace::{Span, Trace};
 
-use super::fleet::Flaw;
+use super::fleet::{Flaw, Unvisited};
 use super::loader::Loaded;
 use super::pager::{Pager, Progress};
 use super::resource::Resource;
@@ -72,7 +72,7 @@ pub struct Cycle {
     /// The description of the first of these.
     pub example: Option<String>,
     /// Resources of the last page that were not visited yet.
-    pub unvisited: VecDeque<Resource>,
+    pub unvisited: Unvisited,
     /// Whether the end of the list was reported.
     pub is_listed: bool,
     /// Its trace, if traces are recorded and it was not reported yet.
@@ -113,7 +113,7 @@ impl Cycle {
             tally: LastCycle::default(),
             malformed: BTreeSet::new(),
             example: None,
-            unvisited: VecDeque::new(),
+            unvisited: Unvisited::default(),
             is_listed: false,
             trace,
             ready: VecDeque::new(),
@@ -144,7 +144,7 @@ impl Cycle {
     /// resources that they are made from.
     pub fn visit(&mut self) -> Option<Vec<Resource>> {
         let has_more = self.held < HELD_MAX && !self.unvisited.is_empty();
-        has_more.then(|| self.unvisited.drain(..BATCH.min(self.unvisited.len())).collect())
+        has_more.then(|| self.unvisited.take(BATCH, self.loaded.config.parser()))
     }
 
     /// Adds events that are due.

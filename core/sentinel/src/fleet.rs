@@ -9,7 +9,7 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use lockstep_engine::conditions::cut;
-use lockstep_engine::document::Fields;
+use lockstep_engine::document::{Document, Fields};
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -18,6 +18,9 @@ use super::resource::{Dialect, Resource, ResourceType};
 use super::selector::{Selector, quoted_id};
 
 mod item;
+mod unvisited;
+
+pub use unvisited::Unvisited;
 
 /// The number of resources in a page: the maximum of the released API.
 pub const PAGE_SIZE: usize = 100;
@@ -31,13 +34,19 @@ const PROBLEM_MAX_BYTES: usize = 256;
 /// One page of a list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Page {
-    /// The resources that could be parsed.
+    /// The resources that could be parsed. If the document has several parts, these are those of the first.
     pub resources: Vec<Resource>,
+    /// The hashes of the ids of the resources in later parts. They are parsed again when they are visited.
+    pub later: Vec<u64>,
+    /// The positions in `later` of resources that were read before.
+    pub repeated: BTreeSet<usize>,
+    /// The first id in later parts that a search can contain.
+    pub leading: Option<String>,
     /// The number of resources that could not be parsed.
     pub spoiled: usize,
     /// The first of these, up to a limit.
     pub malformed: Vec<Malformed>,
-    /// The id of the last item, if that is one of these and has one.
+    /// The id of the last item, if that is not one of `resources` and has one.
     pub trailing: Option<String>,
     /// The number of items in it.
     pub items: usize,
@@ -199,46 +208,66 @@ fn encode(text: &str, into: &mut String) {
     }
 }
 
-/// Parses a page. Items that can't be parsed are reported one by one and do not affect the others. An error means that there
-/// is no page at all.
-pub fn read(text: &str, dialect: Dialect, selector: &Selector) -> Result<Page, String> {
-    read_page(text, dialect, selector, false)
+/// Parses a page without documents for expressions.
+pub fn read(document: &Document, dialect: Dialect, selector: &Selector) -> Result<Page, String> {
+    Parser { dialect, selector, keeps_documents: false }.page(document)
 }
 
-/// Parses a page, and keeps the document of each item for expressions.
-pub fn read_with_documents(text: &str, dialect: Dialect, selector: &Selector) -> Result<Page, String> {
-    read_page(text, dialect, selector, true)
+/// Parses pages.
+#[derive(Debug, Clone, Copy)]
+pub struct Parser<'c> {
+    /// The dialect of the API.
+    pub dialect: Dialect,
+    /// Selects the resources.
+    pub selector: &'c Selector,
+    /// Whether the document of each item is kept for expressions.
+    pub keeps_documents: bool,
 }
 
-fn read_page(
-    text: &str,
-    dialect: Dialect,
-    selector: &Selector,
-    keeps_documents: bool,
-) -> Result<Page, String> {
-    let trimmed = text.trim_start_matches([' ', '\t', '\r', '\n']);
-    let begins = || trimmed.chars().take(40).collect::<String>();
-    let mut page = Page::default();
-    let reading = match trimmed.as_bytes().first() {
-        None => return Err("the answer is empty, where a list of resources was asked for".to_owned()),
-        Some(b'{') => Reading { page: &mut page, dialect, selector, keeps_documents, is_item_list: false },
-        Some(b'[') => Reading { page: &mut page, dialect, selector, keeps_documents, is_item_list: true },
-        Some(_) => return Err(format!("the answer is not JSON; it begins with {:?}", begins())),
-    };
-    let mut text = serde_json::Deserializer::from_str(trimmed);
-    let read = reading.deserialize(&mut text).and_then(|()| text.end());
-    read.map_err(|error| {
-        format!("the answer is no list of resources ({error}); it begins with {:?}", begins())
-    })?;
-    Ok(page)
+impl Parser<'_> {
+    /// Parses a page. Items that can't be parsed are reported one by one and do not affect the others. An error means that
+    /// there is no page at all.
+    pub fn page(self, document: &Document) -> Result<Page, String> {
+        let (mut page, mut last) = (Page::default(), None);
+        self.part(&document.part(0), &mut page)?;
+        let first = page.resources.len();
+        for part in 1..document.parts() {
+            self.part(&document.part(part), &mut page)?;
+            for resource in page.resources.drain(first..) {
+                page.later.push(resource.key());
+                if page.leading.is_none() && quoted_id(&resource.id).is_some() {
+                    page.leading = Some(resource.id.clone());
+                }
+                last = Some(resource.id);
+            }
+        }
+        page.trailing = page.trailing.or(last);
+        Ok(page)
+    }
+
+    /// Parses a part of a page.
+    fn part(self, text: &str, page: &mut Page) -> Result<(), String> {
+        let trimmed = text.trim_start_matches([' ', '\t', '\r', '\n']);
+        let begins = || trimmed.chars().take(40).collect::<String>();
+        let is_item_list = match trimmed.as_bytes().first() {
+            None => return Err("the answer is empty, where a list of resources was asked for".to_owned()),
+            Some(b'{') => false,
+            Some(b'[') => true,
+            Some(_) => return Err(format!("the answer is not JSON; it begins with {:?}", begins())),
+        };
+        let reading = Reading { page, parser: self, is_item_list };
+        let mut text = serde_json::Deserializer::from_str(trimmed);
+        let read = reading.deserialize(&mut text).and_then(|()| text.end());
+        read.map_err(|error| {
+            format!("the answer is no list of resources ({error}); it begins with {:?}", begins())
+        })
+    }
 }
 
 /// Parses a page item by item: an answer may have millions of items.
 struct Reading<'p> {
     page: &'p mut Page,
-    dialect: Dialect,
-    selector: &'p Selector,
-    keeps_documents: bool,
+    parser: Parser<'p>,
     /// Whether it is at the items, or at the object that contains them.
     is_item_list: bool,
 }
@@ -286,7 +315,7 @@ impl<'de> Visitor<'de> for Reading<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         while let Some(item) = items.next_element::<&RawValue>()? {
-            let read = item::resource(item, self.dialect, self.selector, self.keeps_documents);
+            let read = item::resource(item, self.parser);
             self.page.take(item, read);
         }
         Ok(())
@@ -294,6 +323,11 @@ impl<'de> Visitor<'de> for Reading<'_> {
 }
 
 impl Page {
+    /// Returns the number of resources that were not read before.
+    pub(super) fn news(&self) -> usize {
+        self.resources.len() + self.later.len() - self.repeated.len()
+    }
+
     fn take(&mut self, item: &RawValue, read: Result<Resource, (Option<&'static str>, String)>) {
         let index = self.items;
         self.items += 1;

@@ -2,6 +2,8 @@
 //!
 //! Source: HyperFleet Sentinel, "Resource Watcher". The dialect `search` is that of the released API (0.3).
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +83,13 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// Returns the hash of its id.
+    pub(super) fn key(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.id.hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// Returns the size of all its fields that events contain.
     pub(super) fn kept(&self) -> usize {
         let owner = self.owner_references.iter().flat_map(|owner| [&owner.id, &owner.kind, &owner.href]);

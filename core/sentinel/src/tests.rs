@@ -21,6 +21,8 @@ mod expressions;
 mod late;
 #[path = "tests/log.rs"]
 mod log;
+#[path = "tests/parts.rs"]
+mod parts;
 #[path = "tests/troubles.rs"]
 mod troubles;
 

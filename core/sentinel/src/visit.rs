@@ -10,7 +10,7 @@ use lockstep_engine::time::Now;
 
 use super::cycle::Cycle;
 use super::decision::{self, Decision, Judgement};
-use super::fleet::{self, Malformed};
+use super::fleet::{self, Malformed, Unvisited};
 use super::metrics::{self, operation};
 use super::pager::Setback;
 use super::resource::Resource;
@@ -47,14 +47,11 @@ impl Sentinel {
         let Some(mut cycle) = self.cycle.take_if(|cycle| cycle.number == number) else { return };
         cycle.is_fetching = false;
         let loaded = Arc::clone(&cycle.loaded);
-        let (dialect, selector) = (loaded.config.dialect, &loaded.config.selector);
         let page = match outcome {
-            Ok(Success::Document(text)) => {
-                let read =
-                    if loaded.config.rules.is_some() { fleet::read_with_documents } else { fleet::read };
-                let page = read(&text, dialect, selector).and_then(|mut page| {
+            Ok(Success::Document(document)) => {
+                let page = loaded.config.parser().page(&document).and_then(|mut page| {
                     self.leave_out(&mut cycle, std::mem::take(&mut page.malformed), page.spoiled, step);
-                    cycle.pager.took(&mut page).map(|()| page)
+                    cycle.pager.took(&mut page).map(|()| Unvisited::new(page, document))
                 });
                 page.map_err(|problem| (Some("InvalidAnswer"), Failure::new(Class::Unknown, problem)))
             }
@@ -66,7 +63,7 @@ impl Sentinel {
             Err(failure) => Err((None, failure)),
         };
         match page {
-            Ok(page) => cycle.unvisited = page.resources.into(),
+            Ok(unvisited) => cycle.unvisited = unvisited,
             Err((reason, failure)) => self.page_failed(&mut cycle, url, reason, &failure, now, step),
         }
         self.cycle = Some(cycle);

@@ -167,7 +167,7 @@ async fn read_document(response: &mut Response, document: &mut Condenser) -> Res
 
 fn text(document: Condenser) -> Result<Success, Error> {
     match document.finish() {
-        Some(text) => Ok(Success::Document(text.into())),
+        Some(document) => Ok(Success::Document(document)),
         None => Err(Failure::new(Class::Invalid, "the answer is not UTF-8").into()),
     }
 }

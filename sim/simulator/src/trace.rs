@@ -84,7 +84,8 @@ fn take_event(hash: &mut Sha256, event: &Event) {
             line(hash, format_args!("finished {} ", id.0));
             take_object(hash, Some(object));
         }
-        Event::Finished { id, outcome: Ok(Success::Document(text)) } => {
+        Event::Finished { id, outcome: Ok(Success::Document(document)) } => {
+            let text = document.text();
             line(hash, format_args!("finished {} {} ", id.0, text.len()));
             hash.update(text.as_bytes());
         }

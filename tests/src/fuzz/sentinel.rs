@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use lockstep_crds::sentinel::ShardSelector;
-use lockstep_engine::document::Condenser;
+use lockstep_engine::document::{Condenser, Document};
 use lockstep_engine::time::Wall;
 use lockstep_sentinel::config;
 use lockstep_sentinel::decision::{Backoffs, evaluate};
@@ -44,13 +44,23 @@ fn configuration(text: &str) {
 }
 
 fn answer(text: &str, dialect: Dialect) {
-    let read = |text: &str| fleet::read(text, dialect, &Selector::default());
-    let (whole, mut condenser) = (read(text), Condenser::new(&fleet::fields()));
-    let is_short = text.as_bytes().chunks(7).all(|chunk| condenser.push(chunk).is_ok());
-    let kept = condenser.finish().filter(|_| is_short).expect("a short text");
+    let read = |document: &Document| fleet::read(document, dialect, &Selector::default());
+    let whole = read(&text.into());
+    let condensed = |mut condenser: Condenser| {
+        let is_short = text.as_bytes().chunks(7).all(|chunk| condenser.push(chunk).is_ok());
+        condenser.finish().filter(|_| is_short).expect("a short text")
+    };
+    let kept = condensed(Condenser::new(&fleet::fields()));
     // The condensed page has the same meaning.
-    assert!(whole.is_err() || read(&kept) == whole, "{kept}");
+    assert!(whole.is_err() || read(&kept) == whole, "{kept:?}");
+    let parts = condensed(Condenser::with_parts(&fleet::fields(), 0));
     let Ok(mut page) = whole else { return };
+    let of_parts = read(&parts).expect("a page in parts");
+    assert_eq!(of_parts.resources.len() + of_parts.later.len(), page.resources.len(), "{parts:?}");
+    assert_eq!(
+        (of_parts.items, of_parts.total, &of_parts.malformed),
+        (page.items, page.total, &page.malformed)
+    );
     assert_eq!(page.resources.len() + page.spoiled, page.items);
     assert!(page.resources.iter().all(|resource| !resource.id.is_empty()));
     let backoffs =

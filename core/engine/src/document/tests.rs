@@ -17,7 +17,7 @@ fn condensed(text: &[u8], sizes: &[usize]) -> String {
         rest = more;
     }
     assert_eq!(condenser.came(), text.len());
-    condenser.finish().unwrap()
+    condenser.finish().unwrap().text().into_owned()
 }
 
 /// Returns the value that should be kept, computed from the whole document.
@@ -73,7 +73,7 @@ fn without_names_everything_is_kept() {
     for text in ["", " {} ", "<html>", "{\"a\": [", "\u{feff}"] {
         let mut condenser = Condenser::new(&Arc::default());
         condenser.push(text.as_bytes()).unwrap();
-        assert_eq!(condenser.finish().as_deref(), Some(text));
+        assert_eq!(condenser.finish(), Some(text.into()));
     }
 }
 
@@ -167,7 +167,90 @@ fn values() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Returns the document of a text that arrives in chunks of this size, with parts of at least this size.
+fn in_parts(text: &str, chunk: usize, part_bytes: usize) -> Document {
+    let mut condenser = Condenser::with_parts(&fields(), part_bytes);
+    for chunk in text.as_bytes().chunks(chunk) {
+        condenser.push(chunk).unwrap();
+    }
+    condenser.finish().unwrap()
+}
+
+#[test]
+fn each_part_of_a_list_is_a_document() {
+    let text = r#"{"total":3,"kind":"List","items":[{"id":"a","spec":1},{"id":"b"},{"id":"c"}],"id":"x"}"#;
+    let document = in_parts(text, 7, 0);
+    let parts: Vec<_> = (0..document.parts()).map(|part| document.part(part)).collect();
+    assert_eq!(
+        parts,
+        [
+            r#"{"total":3,"items":[{"id":"a"}]}"#,
+            r#"{"items":[{"id":"b"}]}"#,
+            r#"{"items":[{"id":"c"}],"id":"x"}"#
+        ]
+    );
+    assert_eq!(document.text(), r#"{"total":3,"items":[{"id":"a"},{"id":"b"},{"id":"c"}],"id":"x"}"#);
+    assert_eq!(serde_json::to_value(&document).unwrap(), json!(document.text()));
+    // Parts end where they are large enough, and never within an item.
+    assert_eq!(in_parts(text, 7, 40).parts(), 2);
+    assert_eq!(in_parts(r#"[{"id":"a","labels":{"x":[1,2,3]}}]"#, 7, 0).parts(), 1);
+}
+
+#[test]
+fn parts_that_are_no_text_are_refused() {
+    let mut condenser = Condenser::with_parts(&fields(), 0);
+    condenser.push(b"[{\"id\":\"\xff\"},{\"id\":\"b\"}]").unwrap();
+    assert_eq!(condenser.finish(), None);
+}
+
+#[test]
+fn the_limit_counts_parts_as_they_were_before_their_compression() {
+    let mut condenser = Condenser::new(&fields());
+    condenser.push(b"[").unwrap();
+    let item = format!(r#"{{"id":"{}"}},"#, "x".repeat((1 << 20) - 64));
+    let fits = (0..1000).take_while(|_| condenser.push(item.as_bytes()).is_ok()).count();
+    assert_eq!(fits, KEPT_MAX_BYTES >> 20);
+}
+
 proptest! {
+    /// All parts together have the items of the list, in their order, and the text is that of a document without parts.
+    #[test]
+    fn parts_have_the_items_of_the_whole(
+        items in prop::collection::vec(values(), 0..12),
+        is_enclosed in any::<bool>(),
+        chunk in 1usize..40,
+        part_bytes in 0usize..80,
+    ) {
+        let text = if is_enclosed { json!({ "items": items, "total": 7 }) } else { json!(items) }.to_string();
+        let document = in_parts(&text, chunk, part_bytes);
+        prop_assert_eq!(document.text(), condensed(text.as_bytes(), &[chunk]));
+        let mut found = Vec::new();
+        for part in 0..document.parts() {
+            let part: Value = serde_json::from_str(&document.part(part)).unwrap();
+            let part = if is_enclosed { &part["items"] } else { &part };
+            found.extend(part.as_array().unwrap().clone());
+        }
+        let items = items.into_iter().map(Value::from).collect::<Vec<_>>();
+        let whole = if is_enclosed { json!({ "items": items }) } else { json!(items) };
+        let expected = projected(whole, &fields(), false);
+        prop_assert_eq!(&json!(found), if is_enclosed { &expected["items"] } else { &expected });
+    }
+
+    /// Without its end, a document in parts has a part that is invalid.
+    #[test]
+    fn a_truncated_document_has_an_invalid_part(items in prop::collection::vec(values(), 1..6), share in 0.0f64..1.0) {
+        let text = json!({ "items": items }).to_string();
+        let end = text.len().saturating_sub(1);
+        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "any place will do")]
+        let at = (end as f64 * share) as usize;
+        let mut condenser = Condenser::with_parts(&fields(), 0);
+        condenser.push(&text.as_bytes()[..at]).unwrap();
+        let is_valid = condenser.finish().is_some_and(|document| {
+            (0..document.parts()).all(|part| serde_json::from_str::<Value>(&document.part(part)).is_ok())
+        });
+        prop_assert!(!is_valid);
+    }
+
     /// However a document is split into chunks and wherever it has spaces, a parser finds the named fields, and no others.
     #[test]
     fn a_parser_sees_the_same(value in values(), is_spaced in any::<bool>(), sizes in prop::collection::vec(1usize..20, 1..8)) {
@@ -197,5 +280,5 @@ proptest! {
 fn condensed_lossy(bytes: &[u8]) -> Vec<u8> {
     let mut condenser = Condenser::new(&fields());
     condenser.push(bytes).unwrap();
-    condenser.finish().map(String::into_bytes).unwrap_or_default()
+    condenser.finish().map(|document| document.text().into_owned().into_bytes()).unwrap_or_default()
 }

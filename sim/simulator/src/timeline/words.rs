@@ -52,7 +52,7 @@ pub(super) fn answer(request: &str, outcome: &Outcome) -> String {
         Ok(Success::Objects(objects)) => format!("{request}: {} objects", objects.len()),
         Ok(Success::Done) => format!("{request}: done"),
         Ok(Success::Image(found)) => format!("{request}: {}", found.digest),
-        Ok(Success::Document(text)) => format!("{request}: {} bytes", text.len()),
+        Ok(Success::Document(document)) => format!("{request}: {} bytes", document.text().len()),
         Ok(Success::Oversized { why, .. }) => format!("{request}: {why}"),
         Ok(Success::Published(results)) => {
             let confirmed = results.iter().filter(|result| result.is_ok()).count();

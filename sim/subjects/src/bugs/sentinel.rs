@@ -172,8 +172,8 @@ impl Flaw for CountsWhatIsSent {
 /// Changes the document in an event.
 fn document(event: &mut Event, change: impl FnOnce(&mut Value) -> bool) {
     if let Event::Finished { outcome, .. } = event
-        && let Ok(Success::Document(text)) = outcome
-        && let Ok(mut document) = serde_json::from_str::<Value>(text)
+        && let Ok(Success::Document(kept)) = outcome
+        && let Ok(mut document) = serde_json::from_str::<Value>(&kept.text())
     {
         *outcome = if change(&mut document) {
             Ok(Success::Document(document.to_string().into()))

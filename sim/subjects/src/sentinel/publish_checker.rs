@@ -174,7 +174,7 @@ impl Eye {
 
     fn fetched(&mut self, url: &str, outcome: &Outcome, now: Now, step: &Step) -> Result<(), Testimony> {
         let page = match outcome {
-            Ok(Success::Document(text)) => self.pages.read(text),
+            Ok(Success::Document(document)) => self.pages.read(&document.text()),
             _ => None,
         };
         self.listing.answered(url, page.as_ref(), outcome);
