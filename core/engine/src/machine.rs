@@ -65,6 +65,20 @@ pub enum Event {
     TimerFired,
 }
 
+impl Event {
+    /// Returns the kind of a watch event.
+    pub fn kind(&self) -> Option<&Arc<Kind>> {
+        match self {
+            Self::ListStarted { kind }
+            | Self::ListCompleted { kind }
+            | Self::Applied { kind, .. }
+            | Self::Deleted { kind, .. }
+            | Self::WatchFailed { kind, .. } => Some(kind),
+            Self::Started | Self::LeadershipChanged { .. } | Self::Finished { .. } | Self::TimerFired => None,
+        }
+    }
+}
+
 /// The output of a step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[must_use]

@@ -10,8 +10,8 @@
 //!
 //! A long run is written in segments, each a recording of its own: all but the first begin with a checkpoint.
 //!
-//! [`read`] reads these lines, [`Replay`] runs them. [`learn`] and [`redact`] replace the values of Secrets, in such a way
-//! that the machine still makes the same decisions.
+//! [`read`] reads these lines, [`Replay`] runs them, and [`what_if`] runs them with an [`edit`]. [`learn`] and [`redact`] replace
+//! the values of Secrets, in such a way that the machine still makes the same decisions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,11 +23,13 @@ use serde_json::Value;
 use super::machine::{Event, Machine, Step};
 use crate::time::Now;
 
+pub mod edit;
 pub mod learn;
 pub mod read;
 pub mod redact;
 mod secrets;
 mod stand_in;
+pub mod what_if;
 
 /// The version of the format that this program writes and reads.
 pub const FORMAT: u64 = 3;
@@ -185,10 +187,7 @@ impl<E, M: FnMut(Origin<'_>) -> Result<Box<dyn Machine>, E>> Replay<M> {
             Line::Step(taken) => taken,
         };
         let given = self.machine.step(taken.event.clone(), taken.now);
-        // Compares the serialized forms: what is never written can't be compared.
-        let is_same = given == taken.gave
-            || serde_json::to_value(&given).ok() == serde_json::to_value(&taken.gave).ok();
-        let differs = (!is_same).then_some(given);
+        let differs = (!is_as_recorded(&given, &taken.gave)).then_some(given);
         Ok(Some(ReplayedStep { taken, differs }))
     }
 
@@ -203,6 +202,11 @@ impl<E, M: FnMut(Origin<'_>) -> Result<Box<dyn Machine>, E>> Replay<M> {
         }
         Ok(None)
     }
+}
+
+/// Compares the serialized forms: what is never written can't be compared.
+fn is_as_recorded(given: &Step, recorded: &Step) -> bool {
+    given == recorded || serde_json::to_value(given).ok() == serde_json::to_value(recorded).ok()
 }
 
 impl<M> fmt::Debug for Replay<M> {

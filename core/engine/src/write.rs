@@ -56,6 +56,21 @@ pub fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
     }
 }
 
+/// Returns the result of a merge patch (RFC 7386) on a value.
+pub fn merged(target: &Value, patch: &Value) -> Value {
+    let Some(fields) = patch.as_object() else { return patch.clone() };
+    let mut target = target.as_object().cloned().unwrap_or_default();
+    for (field, patch) in fields {
+        if patch.is_null() {
+            target.remove(field);
+        } else {
+            let before = target.get(field).cloned().unwrap_or_default();
+            target.insert(field.clone(), merged(&before, patch));
+        }
+    }
+    target.into()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -95,21 +110,6 @@ mod tests {
         for missing in missing {
             assert!(!covers(&existing, &missing), "{missing}");
         }
-    }
-
-    /// Returns the result of a merge patch on a server.
-    fn merged(target: &Value, patch: &Value) -> Value {
-        let Some(fields) = patch.as_object() else { return patch.clone() };
-        let mut target = target.as_object().cloned().unwrap_or_default();
-        for (field, patch) in fields {
-            if patch.is_null() {
-                target.remove(field);
-            } else {
-                let before = target.get(field).cloned().unwrap_or_default();
-                target.insert(field.clone(), merged(&before, patch));
-            }
-        }
-        target.into()
     }
 
     fn value() -> impl Strategy<Value = Value> {

@@ -29,6 +29,8 @@ mod sim;
 mod simulated;
 #[path = "cli/situations.rs"]
 mod situations;
+#[path = "cli/what_if.rs"]
+mod what_if;
 
 fn lockstep(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep"));

@@ -1,17 +1,21 @@
 //! The timeline of a run: each event with its time and author, as data, as text and as a page.
 //!
 //! ```text
-//!   plan, run ─▶ Timeline ─┬▶ text()  for terminals and logs
-//!                          └▶ html()  one self-contained page
+//!   plan, run ───────────────┐
+//!                            ├▶ Timeline ─┬▶ text()  for terminals and logs
+//!   recording, what if ──────┘            └▶ html()  one self-contained page
 //! ```
 
 use std::collections::BTreeSet;
 
-pub use self::model::{Condition, Item, Kind, Lane, Timeline};
+use lockstep_engine::recording::what_if::ComparedStep;
+
+pub use self::model::{Compared, Condition, Item, Kind, Lane, Timeline};
 use super::plan::Plan;
 use super::run::Run;
 
 mod build;
+mod compared;
 mod conditions;
 mod model;
 mod page;
@@ -34,6 +38,11 @@ impl Timeline {
             }
         }
         timeline
+    }
+
+    /// Returns the timeline of a recorded run and its counterfactual, side by side. The event of the step is edited.
+    pub fn compared(controller: &str, step: u64, edit: &str, steps: &[ComparedStep]) -> Self {
+        compared::timeline(controller, step, edit, steps)
     }
 
     /// Adds the command that reproduces the run.

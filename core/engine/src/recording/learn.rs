@@ -86,7 +86,7 @@ impl SecretTracker {
     /// Collects the secrets and names in an event, before it is written.
     pub fn learn(&mut self, event: &Event) -> Option<TrackerUpdate> {
         let mut hides = false;
-        if let Some(kind) = kind(event) {
+        if let Some(kind) = event.kind() {
             hides |= self.learn_kind(kind);
         }
         let mut source_changed = false;
@@ -318,15 +318,4 @@ impl fmt::Debug for SecretTracker {
 fn is_long(text: &str) -> bool {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.len() >= if digits { DIGITS_MIN_BYTES } else { PART_MIN_BYTES }
-}
-
-fn kind(event: &Event) -> Option<&Kind> {
-    match event {
-        Event::ListStarted { kind }
-        | Event::ListCompleted { kind }
-        | Event::Applied { kind, .. }
-        | Event::Deleted { kind, .. }
-        | Event::WatchFailed { kind, .. } => Some(kind),
-        Event::Started | Event::LeadershipChanged { .. } | Event::Finished { .. } | Event::TimerFired => None,
-    }
 }

@@ -11,13 +11,25 @@ use lockstep_engine::machine::{Machine, Step};
 use lockstep_engine::recording::read::{self, Lines};
 use lockstep_engine::recording::{Header, Line, Replay, ReplayedStep};
 
+use self::broken::broken;
 use super::brief::Brief;
 use super::{count, diff};
+
+mod broken;
+mod comparison;
+mod edited;
+mod report;
+#[cfg(feature = "embedded")]
+mod timeline;
+mod what_if;
 
 /// Replays a recording and checks that the decisions match
 ///
 /// Reads what `lockstep run --record` wrote. Each step is a line: its number, the time since the start, the event,
 /// and the requests. The first step with another output ends the replay with exit code 1.
+///
+/// With --what-if, it runs the recording a second time with one edited event, and shows what differs from there on. Answers to
+/// requests that the recording has too are those of the recording; other requests get no answer.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -32,9 +44,12 @@ pub(crate) struct Args {
     #[arg(long)]
     step: bool,
 
-    /// Show the recorded output (-) and the replayed output (+) of the first step that differs
+    /// Show the recorded output (-) and the other output (+) of the first step that differs
     #[arg(long)]
     diff: bool,
+
+    #[command(flatten)]
+    counterfactual: what_if::Counterfactual,
 }
 
 const EXAMPLES: &str = "\
@@ -42,6 +57,16 @@ Examples:
   lockstep replay run.jsonl
   lockstep replay run.jsonl.1 --until 250
   lockstep replay run.jsonl --diff
+  lockstep replay run.jsonl --what-if 31:drop
+  lockstep replay run.jsonl --what-if 33:fail=forbidden --timeline what-if.html
+  lockstep replay run.jsonl --what-if '31:patch={\"spec\":{\"paused\":true}}'
+
+The edits of --what-if:
+  STEP:drop        the event does not happen; if it is an answer, it never arrives
+  STEP:fail=CLASS  the answer is a failure: not_found, kind_not_served, already_exists, conflict,
+                   invalid, forbidden, gone, throttled, unavailable or unknown
+  STEP:patch=JSON  a JSON merge patch of the object of the event or of the answer; an answer without
+                   an object is patched in its recorded form, such as {\"Ok\":{\"Objects\":[]}}
 
 Recordings contain placeholders such as hidden-6d0f0e5ac3b71f94 instead of the values of Secrets.";
 
@@ -52,6 +77,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let file = args.file.display();
     let bytes = std::fs::read(&args.file).with_context(|| format!("cannot read {file}"))?;
     let (header, lines) = read::open(&bytes).with_context(|| file.to_string())?;
+    if let Some(edited) = &args.counterfactual.what_if {
+        let lines = until(args, lines)?;
+        return what_if::run(&args.counterfactual, edited, args.diff, &args.file, &header, lines);
+    }
     let mut out = io::stdout().lock();
     writeln!(
         out,
@@ -65,8 +94,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     steps(args, &header, replay, lines, &mut out)
 }
 
-fn broken(header: &Header, file: &impl Display, error: &impl Display) -> anyhow::Error {
-    anyhow!("{file} (written by lockstep {}): {error}", header.program)
+/// Returns the lines up to the last step that is replayed.
+fn until(args: &Args, lines: Lines<'_>) -> anyhow::Result<Vec<Line>> {
+    let mut kept = Vec::new();
+    for line in lines {
+        let line = line.with_context(|| args.file.display().to_string())?;
+        if let (Line::Step(step), Some(until)) = (&line, args.until)
+            && step.number > until
+        {
+            break;
+        }
+        kept.push(line);
+    }
+    Ok(kept)
 }
 
 fn steps<M, E>(

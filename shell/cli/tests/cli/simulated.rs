@@ -8,14 +8,16 @@ use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use lockstep_cli::controllers;
 use lockstep_engine::action::{Action, Class};
-use lockstep_engine::machine::Machine;
+use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::operator::Config;
 use lockstep_engine::recording::{FORMAT, Header, Line, RecordedStep};
+use lockstep_engine::time::Now;
 use lockstep_external as external;
 use lockstep_external::dpu_clusters::Access;
 use lockstep_external::hypershift;
 use lockstep_external::registry::{Image, Registry};
 use lockstep_external::{Pace, System};
+use lockstep_runtime::record::{self, Options};
 use lockstep_sim::cluster::{Cluster, FaultModel, FaultVerdict, Transit, What};
 use serde_json::{Value, json};
 
@@ -252,6 +254,16 @@ impl Simulated {
         assert!(answer.status().is_success(), "{path}: {}", String::from_utf8_lossy(answer.body()));
     }
 
+    /// Returns the input and the output of the controller.
+    fn steps(&self) -> impl Iterator<Item = (Now, &Event, &Step)> {
+        self.cluster.journal.iter().filter_map(|entry| match &entry.what {
+            What::Stepped { process, now, event, step } if *process == self.process => {
+                Some((*now, event, step))
+            }
+            _ => None,
+        })
+    }
+
     /// Writes the recording of the controller.
     pub(crate) fn record(&self, path: &Path) {
         let header = Header {
@@ -262,16 +274,22 @@ impl Simulated {
             segment: 0,
         };
         let mut text = header.to_json().unwrap();
-        let steps = self.cluster.journal.iter().filter_map(|entry| match &entry.what {
-            What::Stepped { process, now, event, step } if *process == self.process => {
-                Some((now, event, step))
-            }
-            _ => None,
-        });
-        for (number, (now, event, step)) in (1..).zip(steps) {
-            let step = RecordedStep { number, now: *now, event: event.clone(), gave: step.clone() };
+        for (number, (now, event, step)) in (1..).zip(self.steps()) {
+            let step = RecordedStep { number, now, event: event.clone(), gave: step.clone() };
             text.extend(Line::Step(step).to_json().unwrap());
         }
         std::fs::write(path, text).unwrap();
+    }
+
+    /// Writes the recording as `lockstep run --record` does, with placeholders for secrets.
+    pub(crate) fn record_without_secrets(&self, path: &Path) {
+        let machine = controllers::machine(self.controller, &self.config).unwrap();
+        let options = Options { path: path.to_owned(), max_bytes: 64 << 20 };
+        let (mut machine, recording) = record::start(machine, json!(self.config), options).unwrap();
+        for (now, event, _) in self.steps() {
+            let _step = machine.step(event.clone(), now);
+        }
+        drop(machine);
+        recording.finish();
     }
 }

@@ -16,7 +16,7 @@ use crate::cluster::{Author, Carried, Change, Entry, What};
 use crate::history::reference;
 use crate::plan::{Plan, What as Fault};
 use crate::planned_faults::Injection;
-use crate::run::Run;
+use crate::run::{Run, Violation};
 
 /// Returns the timeline of a run.
 pub(super) fn timeline(plan: &Plan, run: &Run) -> Timeline {
@@ -48,14 +48,14 @@ pub(super) fn timeline(plan: &Plan, run: &Run) -> Timeline {
         }
     }
     aimed.into_iter().chain(strikes).for_each(|strike| draft.strike(strike));
-    draft.finish(run)
+    draft.finish(run.violation.as_ref(), run.simulated)
 }
 
 fn asks_for(entry: &Entry, action: &str) -> bool {
     matches!(&entry.what, What::Stepped { step, .. } if step.requests.iter().any(|it| it.action.name() == action))
 }
 
-fn millis(at: Duration) -> u64 {
+pub(super) fn millis(at: Duration) -> u64 {
     u64::try_from(at.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -68,7 +68,8 @@ struct Asked {
     is_watch: bool,
 }
 
-struct Draft<'a> {
+/// The items of a timeline so far.
+pub(super) struct Draft<'a> {
     plan: &'a Plan,
     items: Vec<(Lane, Item)>,
     objects: Vec<Arc<Value>>,
@@ -86,7 +87,7 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    fn new(plan: &'a Plan) -> Self {
+    pub(super) fn new(plan: &'a Plan) -> Self {
         Self {
             plan,
             items: Vec::new(),
@@ -101,7 +102,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn push(&mut self, at: u64, lane: Lane, kind: Kind, text: String) -> &mut Item {
+    /// Returns the number of items.
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(super) fn push(&mut self, at: u64, lane: Lane, kind: Kind, text: String) -> &mut Item {
         let item = Item {
             at,
             until: None,
@@ -212,7 +218,7 @@ impl<'a> Draft<'a> {
         item
     }
 
-    fn step(&mut self, at: u64, process: usize, event: &Event, step: &Step) {
+    pub(super) fn step(&mut self, at: u64, process: usize, event: &Event, step: &Step) {
         let routine = self.routine(process, event, step);
         self.event(at, process, event).routine = routine;
         for request in &step.requests {
@@ -290,11 +296,11 @@ impl<'a> Draft<'a> {
         name.filter(|_| step.requests.is_empty() && step.notes.is_empty())
     }
 
-    fn finish(mut self, run: &Run) -> Timeline {
+    pub(super) fn finish(mut self, violation: Option<&Violation>, simulated: Duration) -> Timeline {
         for (at, change) in std::mem::take(&mut self.pending) {
             self.change(at, change);
         }
-        if let Some(violation) = &run.violation {
+        if let Some(violation) = violation {
             let cause = self.items.len().checked_sub(1);
             let text = format!("{}: {}", violation.invariant, violation.seen);
             self.push(millis(violation.at), Lane::Faults, Kind::Violation, text).cause = cause;
@@ -303,12 +309,13 @@ impl<'a> Draft<'a> {
         let lanes: Vec<Lane> = lanes.into_iter().collect();
         let number = |lane| lanes.binary_search(&lane).unwrap_or(0);
         let items = self.items.into_iter().map(|(lane, item)| Item { lane: number(lane), ..item }).collect();
-        let end = millis(run.simulated);
+        let end = millis(simulated);
         Timeline {
             plan: self.plan.clone(),
             faults: self.plan.faults.iter().map(ToString::to_string).collect(),
             replay: None,
-            violation: run.violation.clone(),
+            violation: violation.cloned(),
+            comparison: None,
             end,
             lanes,
             items,

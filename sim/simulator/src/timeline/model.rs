@@ -20,6 +20,9 @@ pub struct Timeline {
     pub replay: Option<String>,
     /// The violated invariant, if any.
     pub violation: Option<Violation>,
+    /// What is compared, if the timeline shows a recorded run and its counterfactual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Compared>,
     /// The end of the run.
     pub end: u64,
     /// The participants, from the top of the page to its bottom.
@@ -30,6 +33,15 @@ pub struct Timeline {
     pub objects: Vec<Arc<Value>>,
     /// The conditions of all objects, by object and type, in the order of time.
     pub conditions: Vec<Condition>,
+}
+
+/// The heading of a timeline of two runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Compared {
+    /// The controller and the edit.
+    pub title: String,
+    /// How much differs.
+    pub summary: String,
 }
 
 /// A participant of the run.

@@ -253,13 +253,15 @@ function listen() {
 }
 
 function head() {
-  const title = `${data.plan.controller}, seed ${data.plan.seed}`;
+  const { comparison } = data;
+  const title = comparison?.title ?? `${data.plan.controller}, seed ${data.plan.seed}`;
   document.title = violation ? `${violation.invariant}: ${title}` : title;
   byId("title").textContent = title;
   byId("verdict").className = violation ? "violated" : "";
   byId("verdict").innerHTML = violation
     ? `<b>${escape(violation.invariant)}</b> is violated: ${escape(violation.sentence)}<br>Seen: ${escape(violation.seen)}`
-    : "Nothing is violated.";
+    : escape(comparison?.summary ?? "Nothing is violated.");
+  document.querySelector("details").hidden = comparison !== undefined;
   byId("replay").hidden = !data.replay;
   byId("replay").querySelector("code").textContent = data.replay ?? "";
   document.querySelector("summary").textContent =
