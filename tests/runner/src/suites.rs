@@ -99,6 +99,7 @@ const SUITES: &[Suite] = &[
     waits("lockstep-tests/sentinel_traces", Quick::Nothing),
     waits("lockstep-tests/pubsub", Quick::Nothing),
     waits("lockstep-tests/clients", Quick::Nothing),
+    waits("lockstep-tests/kubectl", Quick::Nothing),
     waits("lockstep-tests/metallb", Quick::Nothing),
     waits("lockstep-tests/replay", Quick::Nothing),
     waits("lockstep-tests/release", Quick::Nothing),
