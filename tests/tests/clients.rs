@@ -34,7 +34,7 @@ async fn sees_the_same(program: &str, lines_min: usize) -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_go() -> anyhow::Result<()> {
-    sees_the_same("client-go", 80).await
+    sees_the_same("client-go", 240).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -43,7 +43,7 @@ func clientGo(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	steps := []func(context.Context, *rest.Config, *kubernetes.Clientset) error{
-		discovers, writes, applies, lists, informs, scales, custom, elects, deletes,
+		discovers, writes, applies, lists, informs, scales, custom, documents, elects, deletes,
 	}
 	for _, step := range steps {
 		if err := step(ctx, config, client); err != nil {

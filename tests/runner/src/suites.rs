@@ -100,6 +100,7 @@ const SUITES: &[Suite] = &[
     waits("lockstep-tests/pubsub", Quick::Nothing),
     waits("lockstep-tests/clients", Quick::Nothing),
     waits("lockstep-tests/histories", Quick::Except(&["histories_of_"])),
+    waits("lockstep-tests/kubectl", Quick::Nothing),
     waits("lockstep-tests/metallb", Quick::Nothing),
     waits("lockstep-tests/replay", Quick::Nothing),
     waits("lockstep-tests/release", Quick::Nothing),

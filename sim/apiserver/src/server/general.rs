@@ -54,9 +54,7 @@ pub(super) fn answer(server: &ApiServer, request: &Request<'_>) -> Result<Answer
         ["apis", group, version] if knows(group) => discovery::api_resources(registry, group, version)
             .map(|list| Answer::Json(200, list))
             .ok_or_else(Status::no_such_path),
-        // The other format of this document, in protobuf, is not supported.
-        ["openapi", "v2"] if !accepts_json(request.accept) => Ok(Answer::Text(406, "")),
-        ["openapi", "v2"] => found(Some(openapi::all(registry))),
+        ["openapi", "v2"] => openapi::all(registry, request).map(Answer::Complete),
         ["openapi", "v3"] => found(Some(openapi::index(server))),
         ["openapi", "v3", path @ ..] => Ok(openapi::document(registry, &path.join("/"))
             .map_or(Answer::Text(404, ""), |document| Answer::Json(200, document))),
@@ -64,10 +62,4 @@ pub(super) fn answer(server: &ApiServer, request: &Request<'_>) -> Result<Answer
         ["apis", group, ..] if knows(group) => Err(Status::no_such_path()),
         _ => Ok(Answer::Text(404, NOT_FOUND)),
     }
-}
-
-fn accepts_json(accept: &str) -> bool {
-    let ranges = accept.split(',').map(|range| range.split(';').next().unwrap_or_default().trim());
-    accept.is_empty()
-        || ranges.into_iter().any(|range| ["application/json", "application/*", "*/*"].contains(&range))
 }

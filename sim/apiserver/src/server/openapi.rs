@@ -1,13 +1,18 @@
 //! OpenAPI documents: those of built-in groups are from the real server, those of CRDs are generated.
 
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use self::paths::{Described, META};
+use self::paths::{Described, META, SELECTABLE};
 use super::registry::Registry;
+use super::request::Request;
 use super::state::ApiServer;
+use super::status::Status;
 use super::{discovery, meta};
 use crate::builtin;
 
+mod forms;
+mod gnostic;
 mod paths;
 mod v2;
 
@@ -34,8 +39,12 @@ fn hash(server: &ApiServer, path: &str) -> String {
     if versions.is_empty() { "BUILTIN".to_owned() } else { versions.join("-") }
 }
 
-/// Returns `/openapi/v2`, the document about everything that the server serves.
-pub(super) fn all(registry: &Registry) -> Value {
+/// Returns `/openapi/v2`, the document about everything that the server serves, in the form that the client prefers.
+pub(super) fn all(registry: &Registry, request: &Request<'_>) -> Result<http::Response<Bytes>, Status> {
+    forms::answer(request, || older(registry))
+}
+
+fn older(registry: &Registry) -> Value {
     let paths = discovery::group_version_paths(registry);
     let documents = paths.iter().filter_map(|path| {
         let is_custom = builtin::open_api(path).is_none();
@@ -60,8 +69,12 @@ pub(super) fn document(registry: &Registry, path: &str) -> Option<Value> {
         let name =
             format!("{}.{version}.{}", group.split('.').rev().collect::<Vec<_>>().join("."), resource.kind);
         let kind = json!({"group": group, "version": version, "kind": resource.kind});
-        schemas.insert(format!("{name}List"), list_schema(&name, &kind));
-        schemas.insert(name.clone(), schema(entry, &kind));
+        for (name, mut schema) in
+            [(format!("{name}List"), list_schema(&name, &kind)), (name.clone(), schema(entry, &kind))]
+        {
+            add_selectable_fields(&mut schema, entry);
+            schemas.insert(name, schema);
+        }
         let has = |name| entry.get("subresources").is_some_and(|all| all.get(name).is_some());
         let subresources = ["status", "scale"].map(|name| (name, has(name)));
         Described { resource, schema: &name, kind: &kind, subresources }.add_paths(&mut paths, path);
@@ -116,6 +129,16 @@ fn add_object_fields(schema: &mut Value) {
     properties.insert("apiVersion".into(), json!({"type": "string"}));
     properties.insert("kind".into(), json!({"type": "string"}));
     properties.insert("metadata".into(), metadata("ObjectMeta"));
+}
+
+fn add_selectable_fields(schema: &mut Value, entry: &Value) {
+    let fields = entry.get("selectableFields").and_then(Value::as_array).filter(|fields| !fields.is_empty());
+    let Some(fields) = fields else { return };
+    let path = |field: &Value| {
+        let path = field["jsonPath"].as_str().unwrap_or_default();
+        json!({"fieldPath": path.strip_prefix('.').unwrap_or(path)})
+    };
+    schema[SELECTABLE] = fields.iter().map(path).collect();
 }
 
 /// Translates the extensions of structural schemas to plain OpenAPI.

@@ -63,6 +63,7 @@ pub(crate) struct Request<'a> {
     pub(crate) accept: &'a str,
     pub(crate) content_type: &'a str,
     pub(crate) user_agent: &'a str,
+    pub(crate) if_none_match: &'a str,
     pub(crate) body: &'a Bytes,
 }
 
@@ -91,6 +92,7 @@ impl<'a> Request<'a> {
             accept: text(header::ACCEPT),
             content_type: text(header::CONTENT_TYPE),
             user_agent: text(header::USER_AGENT),
+            if_none_match: text(header::IF_NONE_MATCH),
             body: request.body(),
         }
     }

@@ -35,6 +35,8 @@ pub(super) enum Answer {
     /// Discovery in the aggregated form, which clients recognise by its content type.
     Aggregated(Value),
     Text(u16, &'static str),
+    /// A response with headers of its own.
+    Complete(http::Response<Bytes>),
     Watch(WatchId),
 }
 
@@ -199,6 +201,7 @@ pub(super) fn encode(
             return response(200, AGGREGATED, body.into(), warnings);
         }
         Answer::Text(code, text) => return plain(*code, text),
+        Answer::Complete(response) => return response.clone(),
         Answer::Watch(_) => 200,
     };
     if negotiated.yaml {
@@ -234,7 +237,12 @@ pub(super) fn plain(code: u16, text: &'static str) -> http::Response<Bytes> {
     response
 }
 
-fn response(code: u16, media_type: &'static str, body: Bytes, warnings: &[String]) -> http::Response<Bytes> {
+pub(super) fn response(
+    code: u16,
+    media_type: &'static str,
+    body: Bytes,
+    warnings: &[String],
+) -> http::Response<Bytes> {
     let mut response = http::Response::new(body);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();

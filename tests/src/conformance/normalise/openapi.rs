@@ -1,5 +1,5 @@
-//! Reduces an OpenAPI document to what programs read: the schemas, and of each operation its action, its kind, its parameters
-//! with their types and the media types of its body. Descriptions and the names for generators are removed.
+//! Reduces an OpenAPI document to what programs read: the schemas, and of each operation its action, its kind, its names for
+//! generators of clients, its parameters with their types and the media types of its body. Descriptions are removed.
 
 use serde_json::{Map, Value, json};
 
@@ -43,6 +43,8 @@ pub(super) fn reduce_v2(document: &mut Value, beginnings: &[String]) {
                 bodies.retain(|_| action == "patch");
                 json!({
                     "action": action,
+                    "id": value["operationId"],
+                    "tags": value["tags"],
                     "kind": value["x-kubernetes-group-version-kind"],
                     "parameters": parameters_v2(&value["parameters"], &shared),
                     "bodies": bodies,
@@ -71,6 +73,8 @@ fn operation(operation: &Value) -> Value {
     let bodies = operation.pointer("/requestBody/content").and_then(Value::as_object);
     json!({
         "action": operation["x-kubernetes-action"],
+        "id": operation["operationId"],
+        "tags": operation["tags"],
         "kind": operation["x-kubernetes-group-version-kind"],
         "parameters": parameters(&operation["parameters"]),
         "bodies": bodies.map(|types| types.keys().collect::<Vec<_>>()),

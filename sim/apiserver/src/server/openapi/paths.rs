@@ -7,6 +7,9 @@ use crate::server::registry::Resource;
 /// The name prefix of the schemas that all documents share.
 pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
+/// The extension of schemas that lists the fields by which objects can be selected.
+pub(super) const SELECTABLE: &str = "x-kubernetes-selectable-fields";
+
 pub(super) const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 const LIST: [&str; 11] = [
@@ -37,6 +40,9 @@ const PLAIN: [&str; 2] = ["application/json", "application/yaml"];
 const PATCHES: [&str; 3] =
     ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
 
+/// The end of the name of the operation that lists the objects of all namespaces.
+const EVERYWHERE: &str = "ForAllNamespaces";
+
 /// A resource as its document describes it.
 pub(super) struct Described<'a> {
     pub(super) resource: &'a Resource,
@@ -56,33 +62,33 @@ impl Described<'_> {
         let namespace = if self.resource.namespaced { "/namespaces/{namespace}" } else { "" };
         let collection = format!("/{root}{namespace}/{plural}");
         if self.resource.namespaced {
-            let mut everywhere = json!({"get": self.operation("list", &[], None, &list)});
+            let mut everywhere = json!({"get": self.operation("list", EVERYWHERE, &[], None, &list)});
             everywhere["parameters"] =
                 parameters(&LIST, "query").chain(parameters(&["pretty"], "query")).collect();
             paths.insert(format!("/{root}/{plural}"), everywhere);
         }
         let mut all = json!({
-            "get": self.operation("list", &LIST, None, &list),
-            "post": self.operation("post", &WRITE, Some((&PLAIN, own)), own),
-            "delete": self.operation("deletecollection", &LIST, None, &meta("Status")),
+            "get": self.operation("list", "", &LIST, None, &list),
+            "post": self.operation("post", "", &WRITE, Some((&PLAIN, own)), own),
+            "delete": self.operation("deletecollection", "", &LIST, None, &meta("Status")),
         });
         all["parameters"] = self.common(false);
         paths.insert(collection.clone(), all);
-        let mut one = self.object(own);
+        let mut one = self.object("", own);
         let options = meta("DeleteOptions");
-        one["delete"] = self.operation("delete", &DELETE, Some((&PLAIN, &options)), &meta("Status"));
+        one["delete"] = self.operation("delete", "", &DELETE, Some((&PLAIN, &options)), &meta("Status"));
         paths.insert(format!("{collection}/{{name}}"), one);
         for (name, _) in self.subresources.iter().filter(|(_, there)| *there) {
-            let shown = if *name == "scale" { SCALE } else { own };
-            paths.insert(format!("{collection}/{{name}}/{name}"), self.object(shown));
+            let (title, shown) = if *name == "scale" { ("Scale", SCALE) } else { ("Status", own) };
+            paths.insert(format!("{collection}/{{name}}/{name}"), self.object(title, shown));
         }
     }
 
-    fn object(&self, shown: &str) -> Value {
+    fn object(&self, subresource: &str, shown: &str) -> Value {
         json!({
-            "get": self.operation("get", &GET, None, shown),
-            "put": self.operation("put", &WRITE, Some((&PLAIN, shown)), shown),
-            "patch": self.operation("patch", &PATCH, Some((&PATCHES, &meta("Patch"))), shown),
+            "get": self.operation("get", subresource, &GET, None, shown),
+            "put": self.operation("put", subresource, &WRITE, Some((&PLAIN, shown)), shown),
+            "patch": self.operation("patch", subresource, &PATCH, Some((&PATCHES, &meta("Patch"))), shown),
             "parameters": self.common(true),
         })
     }
@@ -94,14 +100,43 @@ impl Described<'_> {
         name.chain(namespace).chain(parameters(&["pretty"], "query")).collect()
     }
 
+    /// Returns the name that generators of clients use, such as `readExampleComV1NamespacedWidgetStatus`.
+    fn operation_id(&self, action: &str, suffix: &str) -> String {
+        let (verb, collection) = match action {
+            "get" => ("read", ""),
+            "post" => ("create", ""),
+            "put" => ("replace", ""),
+            "deletecollection" => ("delete", "collection"),
+            verb => (verb, ""),
+        };
+        let namespaced = if self.resource.namespaced && suffix != EVERYWHERE { "Namespaced" } else { "" };
+        let kind = &self.resource.kind;
+        let object = in_one_word(&format!("{collection}{namespaced}{kind}{suffix}"), true);
+        let [group, version] = self.group_version(true);
+        format!("{verb}{group}{version}{object}")
+    }
+
+    /// Returns the name under which generators of clients put an operation.
+    fn tag(&self) -> String {
+        self.group_version(false).join("_")
+    }
+
+    fn group_version(&self, capital: bool) -> [String; 2] {
+        let [group, version] = ["group", "version"].map(|key| self.kind[key].as_str().unwrap_or_default());
+        [group.strip_suffix(".k8s.io").unwrap_or(group), version].map(|name| in_one_word(name, capital))
+    }
+
     fn operation(
         &self,
         action: &str,
+        suffix: &str,
         query: &[&'static str],
         body: Option<(&[&str], &str)>,
         shown: &str,
     ) -> Value {
         let mut operation = json!({
+            "operationId": self.operation_id(action, suffix),
+            "tags": [self.tag()],
             "responses": {"200": {"description": "OK", "content": content(&PLAIN, shown)}},
             "x-kubernetes-action": action,
             "x-kubernetes-group-version-kind": self.kind,
@@ -114,6 +149,20 @@ impl Described<'_> {
         }
         operation
     }
+}
+
+/// Returns the words of a name in one word: the first letter of each is upper-case, that of the first word only if `capital`.
+fn in_one_word(name: &str, mut capital: bool) -> String {
+    let mut word = String::new();
+    for (index, letter) in name.char_indices() {
+        if letter.is_ascii_alphabetic() || letter == '_' || (index > 0 && letter.is_ascii_digit()) {
+            word.push(if capital { letter.to_ascii_uppercase() } else { letter });
+            capital = false;
+        } else {
+            capital = true;
+        }
+    }
+    word
 }
 
 fn meta(name: &str) -> String {

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::paths::SELECTABLE;
+
 const SCHEMAS: &str = "#/components/schemas/";
 
 /// The keyword of schemas that allow unknown fields.
@@ -22,8 +24,13 @@ pub(super) fn document(documents: impl Iterator<Item = (Value, bool)>) -> Value 
             if is_custom {
                 without_new_keywords(&mut schema);
                 if is_open(&schema) {
-                    let kind = schema["x-kubernetes-group-version-kind"].take();
-                    schema = json!({"type": "object", "x-kubernetes-group-version-kind": kind});
+                    let mut open = json!({"type": "object"});
+                    for key in ["x-kubernetes-group-version-kind", SELECTABLE] {
+                        if let Some(value) = schema.get_mut(key) {
+                            open[key] = value.take();
+                        }
+                    }
+                    schema = open;
                 }
             }
             definition(&mut schema);
