@@ -1,7 +1,8 @@
 //! Field ownership: `metadata.managedFields` and server-side apply.
 //!
 //! Every write is compared with the old object, by the type of the object. The writer becomes the only owner of changed and new
-//! fields; removed fields have no owner any more. An apply merges a configuration and removes the fields that the manager applied
+//! fields; removed fields have no owner any more. A manager owns fields of the version in which it wrote, so the objects are
+//! also compared in the versions of the other managers. An apply merges a configuration and removes the fields that the manager applied
 //! before and no other manager owns. It refuses to change fields of other managers unless forced.
 //!
 //! Expected flow: the caller decodes (prune, drop nulls, default) and calls [`track_update`] or [`apply`]. Only then does it
@@ -10,15 +11,19 @@
 
 mod compare;
 mod configuration;
+mod differences;
 mod entries;
 mod manager;
 mod merge;
 mod ownership;
 mod path;
+mod prune;
+mod reconcile;
 mod scale;
 mod set;
 mod typed;
 mod value;
+mod versions;
 
 use std::borrow::Cow;
 
@@ -27,6 +32,7 @@ use serde_json::Value;
 pub use self::configuration::ApplyError;
 pub use self::manager::Manager;
 pub use self::scale::Replicas;
+pub use self::versions::{Converted, OneVersion, Versions};
 use crate::schema::Schema;
 
 /// Returns the message of a status that reports conflicts, as [`ApplyError::Conflicts`] lists them.
@@ -70,7 +76,8 @@ pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, manag
     }
     let before = old
         .map_or_else(|| schema.empty_object(), |old| schema.completed(configuration::without_managed(old)));
-    // A value that does not match its type loses all owners of its fields, and so does one that never had owners.
+    // A value that does not match its type loses all owners of its fields, in each version in which a manager owns fields. So
+    // does one that never had owners.
     let fits =
         typed::check(schema.root(), new, true).is_ok() && typed::check(schema.root(), &before, true).is_ok();
     if !fits {
@@ -81,7 +88,9 @@ pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, manag
         } else {
             Cow::Borrowed(&*new)
         };
-        ownership::update(schema, &before, &after, &mut owners, manager);
+        if ownership::update(schema, &before, &after, &mut owners, manager).is_err() {
+            owners.clear();
+        }
     }
     entries::encode(new, &owners);
 }

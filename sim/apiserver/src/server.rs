@@ -22,7 +22,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method};
 use jiff::Timestamp;
-use serde_json::Value;
 
 pub use self::actors::{Accounts, Actors, GarbageCollector, NamespaceController, StorageProtection};
 use self::delete_options::DeleteOptions;
@@ -64,6 +63,7 @@ mod negotiate;
 mod openapi;
 mod patch;
 mod persist;
+mod precondition;
 mod protobuf;
 mod read;
 mod registry;
@@ -83,6 +83,7 @@ mod table;
 mod termination;
 mod token;
 mod validate;
+mod versions;
 mod watch;
 mod write;
 
@@ -343,35 +344,19 @@ impl ApiServer {
         let mut object = admit::request_object(scope, request, options)?;
         scope.check_name(&object)?;
         let live = self.store.get(scope.resource.table, &scope.key()).cloned();
-        let Some(live) = live else {
-            if strategy::allows_create_on_update(scope) && scope.subresource.is_empty() {
-                write::check_version_syntax(meta::resource_version(&object))?;
-                if !options.dry_run {
-                    // Any other version is ignored here.
-                    meta::remove(&mut object, "resourceVersion");
-                }
-                return write::create_object(self, scope, object, options, Tracking::Update);
-            }
+        if live.is_none() && !strategy::allows_create_on_update(scope) {
             return Err(scope.not_found());
-        };
-        Self::check_uid(scope, &live, &object)?;
-        write::update_object(self, scope, &live, object, options, Tracking::Update)
-    }
-
-    /// Checks the uid of a PUT, if it has one, against the live object.
-    fn check_uid(scope: &Scope, live: &Value, object: &Value) -> Result<(), Status> {
-        let (wanted, found) = (meta::uid(object), meta::uid(live));
-        if wanted.is_empty() || wanted == found {
-            return Ok(());
         }
-        let resource = &scope.resource;
-        let group = if resource.group.is_empty() { String::new() } else { format!("{}/", resource.group) };
-        let why = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
-            resource.plural,
-            scope.key()
-        );
-        Err(Status::conflict(resource.qualified(), &scope.name, &why))
+        precondition::check_uid(scope, live.as_deref(), &object)?;
+        let Some(live) = live else {
+            write::check_version_syntax(meta::resource_version(&object))?;
+            if !options.dry_run {
+                // Any other version is ignored here.
+                meta::remove(&mut object, "resourceVersion");
+            }
+            return write::create_object(self, scope, object, options, Tracking::Update);
+        };
+        write::update_object(self, scope, &live, object, options, Tracking::Update)
     }
 }
 

@@ -12,6 +12,7 @@ use super::answer::Answer;
 use super::scenario::Step;
 
 mod openapi;
+mod undeclared;
 
 /// Maps the placeholders of the model to those of the real server, and back.
 #[derive(Debug, Default)]
@@ -72,6 +73,10 @@ impl Normaliser {
         }
         if answer.body["kind"] == "Status" {
             leave_causes_to_causes(&mut answer.body);
+            let message = answer.body["message"].as_str().zip(step.body.as_ref());
+            if let Some(settled) = message.and_then(|(message, body)| undeclared::settle(message, body)) {
+                answer.body["message"] = settled.into();
+            }
         }
         if answer.body.get("openapi").is_some() {
             openapi::reduce(&mut answer.body);

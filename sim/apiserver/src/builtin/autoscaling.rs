@@ -36,6 +36,9 @@ pub(crate) fn to_v2(autoscaler: &mut Value, old: Option<&Value>) {
         }
     }
     if let Some(status) = autoscaler["status"].as_object_mut() {
+        if status.get("currentReplicas").is_some_and(|count| *count == 0) {
+            status.remove("currentReplicas");
+        }
         let current = status.remove("currentCPUUtilizationPercentage").map(|percent| {
             let current = json!({"averageUtilization": percent});
             json!({"type": "Resource", "resource": {"name": "cpu", "current": current}})

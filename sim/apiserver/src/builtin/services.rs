@@ -65,7 +65,14 @@ impl Allocations {
         if given == "None" {
             return Ok(());
         }
+        if given.is_empty() && spec.get("clusterIPs").and_then(|ips| ips.get(0)).is_some() {
+            return Ok(());
+        }
         if given.is_empty() {
+            // A Service without an address keeps none: its status was applied before it existed.
+            if old.is_some_and(|old| text(part(old, "spec"), "type") != "ExternalName") {
+                return Ok(());
+            }
             let free =
                 (FIRST_IP.to_bits()..=LAST_IP.to_bits()).map(|bits| Ipv4Addr::from_bits(bits).to_string());
             let Some(ip) = free.into_iter().find(|ip| !self.ips.contains(ip)) else {
@@ -133,14 +140,12 @@ fn of<'a>(spec: &'a Map<String, Value>, field: &str) -> &'a str {
     spec.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Copies between `clusterIP` and the first of `clusterIPs`, whichever was set.
+/// Copies a lone `clusterIP` to `clusterIPs`. A lone list is refused by validation.
 fn mirror_cluster_ip(spec: &mut Map<String, Value>) {
-    let first = spec.get("clusterIPs").and_then(|ips| ips.get(0)).cloned();
-    match (spec.get("clusterIP").cloned(), first) {
-        (Some(ip), None) => spec.insert("clusterIPs".to_owned(), json!([ip])),
-        (None, Some(ip)) => spec.insert("clusterIP".to_owned(), ip),
-        _ => None,
-    };
+    let has_list = spec.get("clusterIPs").and_then(|ips| ips.get(0)).is_some();
+    if let Some(ip) = spec.get("clusterIP").filter(|_| !has_list).cloned() {
+        spec.insert("clusterIPs".to_owned(), json!([ip]));
+    }
 }
 
 /// Sets the address families. A headless Service without a selector has both, because the server does not choose its addresses.

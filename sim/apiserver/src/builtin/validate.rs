@@ -2,6 +2,7 @@
 
 mod access;
 mod address;
+mod admission;
 mod batch;
 mod common;
 mod config;
@@ -102,6 +103,7 @@ fn others(resource: &Resource, object: &Value, old: Option<&Value>, causes: &mut
         ("events.k8s.io", "Event") => event::series_event(object, old, causes),
         ("scheduling.k8s.io", "PriorityClass") => coordination::priority_class(object, old, causes),
         ("storage.k8s.io", "StorageClass") => storage::class(object, old, causes),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => admission::policy(object, causes),
         _ => {}
     }
 }

@@ -1,19 +1,23 @@
 //! Server-side apply: merges the configuration of a manager, and removes what is no longer in it.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::compare::Changes;
+use super::differences::Differences;
 use super::entries::{self, Entries, Entry};
 use super::manager::Manager;
-use super::merge::{merge, remove};
-use super::ownership::{self, Conflict};
+use super::merge::merge;
+use super::ownership::{self, Conflict, Refusal};
 use super::path::show_path;
+use super::prune::pruned;
 use super::set::Set;
 use super::typed::{check, fields};
 use super::value::equal;
+use super::versions::Versioned;
 use crate::cause::text;
 use crate::schema::Schema;
-use crate::schema::node::At;
 
 /// The annotation in which client-side `kubectl apply` keeps its last configuration.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -44,14 +48,14 @@ pub(super) fn apply(
 ) -> Result<Value, ApplyError> {
     let mut owners = entries::decode(live)
         .map_err(|error| ApplyError::Invalid(format!("failed to decode managed fields: {error}")))?;
-    if entries::listed(config).is_some() {
-        return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
-    }
-    let empty = schema.empty_object();
     let live_value = live.map_or_else(|| bare(config), Value::clone);
     if let (Some(live), true) = (live, owners.is_empty()) {
-        let before = Manager { name: BEFORE_FIRST_APPLY, ..manager };
-        ownership::update(schema, &empty, &schema.completed(without_managed(live)), &mut owners, before);
+        own_existing(schema, live, &mut owners, manager).map_err(|why| {
+            ApplyError::Invalid(format!("failed to create manager for existing fields: {why}"))
+        })?;
+    }
+    if entries::listed(config).is_some() {
+        return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
     }
     let typed = |what: &str, value: &Value, duplicates: bool| {
         check(schema.root(), value, duplicates).map_err(|error| {
@@ -63,20 +67,38 @@ pub(super) fn apply(
 
     let attempt = |force: bool| merged(schema, &live_value, config, owners.clone(), manager, force);
     let outcome = match attempt(force) {
-        Err(conflicts) if manager.name == "kubectl" => {
+        Err(Refusal::Conflicts(conflicts)) if manager.name == "kubectl" => {
             let allowed = allowed_by_last_applied(schema, &live_value, manager);
             let left: Vec<Conflict> =
                 conflicts.into_iter().filter(|conflict| !allowed.contains(&conflict.path)).collect();
-            if left.is_empty() { attempt(true) } else { Err(left) }
+            if left.is_empty() { attempt(true) } else { Err(Refusal::Conflicts(left)) }
         }
         outcome => outcome,
     };
-    let (mut object, owners) = outcome.map_err(|conflicts| ApplyError::Conflicts(described(&conflicts)))?;
+    let (mut object, owners) = outcome.map_err(|refusal| match refusal {
+        Refusal::Conflicts(conflicts) => ApplyError::Conflicts(described(&conflicts)),
+        Refusal::Mismatch(why) => ApplyError::Invalid(why),
+    })?;
     if manager.name == "kubectl" {
         update_last_applied(&mut object, config);
     }
     entries::encode(&mut object, &owners);
     Ok(object)
+}
+
+/// Makes a manager the owner of all fields of an object that no manager owns.
+fn own_existing(
+    schema: &Schema,
+    live: &Value,
+    owners: &mut Entries,
+    manager: Manager<'_>,
+) -> Result<(), String> {
+    let manager = Manager { name: BEFORE_FIRST_APPLY, ..manager };
+    let existing = schema.completed(without_managed(live));
+    check(schema.root(), &existing, true)
+        .map_err(|why| format!("failed to convert new object ({}) to smd typed: {why}", name(live)))?;
+    let updated = ownership::update(schema, &schema.empty_object(), &existing, owners, manager);
+    updated.map_err(|why| format!("failed to update ManagedFields ({}): {why}", name(live)))
 }
 
 /// Merges the configuration and moves ownership; refuses on conflicts.
@@ -87,7 +109,7 @@ fn merged(
     mut owners: Entries,
     manager: Manager<'_>,
     force: bool,
-) -> Result<(Value, Entries), Vec<Conflict>> {
+) -> Result<(Value, Entries), Refusal> {
     let root = schema.root();
     let reset = Set::of(manager.reset);
     let mut entry = Entry {
@@ -99,20 +121,24 @@ fn merged(
         set: fields(root, config).without(&reset),
     };
     let id = entry.id();
-    let last = owners.get(&id).map(|last| last.set.clone());
-    entry.time = owners.get(&id).and_then(|last| last.time.clone());
     let stored = live;
-    let live = &schema.completed(live.clone());
-    let combined = merge(root, Some(live), Some(config), 0).unwrap_or(Value::Null);
+    let live = schema.completed(live.clone());
+    let typed = Versioned::of_request(schema, Cow::Borrowed(&live), manager);
+    ownership::reconcile(&typed, &mut owners, manager.versions).map_err(Refusal::Mismatch)?;
+    let last = owners.get(&id).cloned();
+    entry.time = last.as_ref().and_then(|last| last.time.clone());
+    let combined = merge(root, Some(&live), Some(config), 0).unwrap_or(Value::Null);
     owners.insert(id.clone(), entry);
     let mut object = match last {
-        Some(last) if !last.is_empty() => pruned(root, &combined, &owners, &last),
+        Some(last) if !last.set.is_empty() => pruned(&typed.with(combined), &owners, &last, manager.versions)
+            .map_err(|why| Refusal::Mismatch(format!("failed to prune fields: {why}")))?,
         _ => combined,
     };
-    let changes = Changes::between(root, live, &object).ignoring(&reset);
-    ownership::disown(&mut owners, &changes, &id, force)?;
+    let new = Versioned { object: Cow::Borrowed(&object), ..typed.clone() };
+    let mut differences = Differences::between(typed, new, manager.versions);
+    ownership::disown(&mut owners, &mut differences, &id, force)?;
 
-    let is_write = !equal(live, &object);
+    let is_write = !equal(&live, &object);
     if let Some(entry) = owners.remove(&id)
         && let Some(mut entry) = ownership::strip(entry)
     {
@@ -127,22 +153,6 @@ fn merged(
     } else {
         Ok((stored.clone(), owners))
     }
-}
-
-/// Removes what the manager applied before and no longer applies, unless another manager owns it.
-fn pruned(root: At<'_>, combined: &Value, owners: &Entries, last: &Set) -> Value {
-    let named = |set: &Set| set.with_named_fields(Some(root));
-    let take = |gone: &Set| remove(root, combined, gone, 0).unwrap_or(Value::Null);
-    let last = named(last);
-    let owned = owners.values().fold(Set::default(), |all, entry| all.union(&entry.set));
-    let all = named(&fields(root, combined));
-
-    // Restores what other managers own.
-    let kept = named(&fields(root, &take(&last))).union(&named(&owned));
-    let kept_value = take(&all.difference(&kept));
-    // Restores what the manager never owned, too.
-    let gone = all.difference(&named(&fields(root, &kept_value))).intersection(&last);
-    take(&gone)
 }
 
 /// Returns the initial object of an apply that creates it.

@@ -1,5 +1,7 @@
 //! The writers of an object.
 
+use super::versions::Versions;
+
 /// The writer, and the time of the write.
 #[derive(Debug, Clone, Copy)]
 pub struct Manager<'a> {
@@ -11,6 +13,8 @@ pub struct Manager<'a> {
     pub subresource: Option<&'a str>,
     /// The fields (`spec`, `metadata.labels`) that the endpoint never changes, and so never owns.
     pub reset: &'static [&'static str],
+    /// The versions of the kind, in which other managers own fields.
+    pub versions: &'a dyn Versions,
     /// The wall time as an RFC 3339 string in whole seconds.
     pub time: &'a str,
 }

@@ -1,14 +1,17 @@
 //! The changes of ownership when an object changes.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::compare::Changes;
+use super::differences::Differences;
 use super::entries::{Entries, Entry};
 use super::manager::Manager;
 use super::path::Step;
+use super::reconcile::reconciled;
 use super::set::Set;
+use super::versions::{Versioned, Versions};
 use crate::schema::Schema;
 
 /// Maximum number of update entries of an object.
@@ -46,28 +49,64 @@ pub(super) fn strip(mut entry: Entry) -> Option<Entry> {
     (!entry.set.is_empty()).then_some(entry)
 }
 
+/// Why the owners can't be determined.
+pub(super) enum Refusal {
+    /// Other managers own fields that would change.
+    Conflicts(Vec<Conflict>),
+    /// The object does not match the type of a version in which a manager owns fields.
+    Mismatch(String),
+}
+
+/// Adapts the entries to the types of an object, and removes those of versions that do not exist.
+pub(super) fn reconcile<'a>(
+    live: &Versioned<'a>,
+    entries: &mut Entries,
+    versions: &'a dyn Versions,
+) -> Result<(), String> {
+    let mut kept = Entries::new();
+    for (id, mut entry) in std::mem::take(entries) {
+        let schema = if live.api_version == entry.api_version {
+            live.schema
+        } else {
+            match live.to(&entry.api_version, versions)? {
+                Some(converted) => converted.schema,
+                None => continue,
+            }
+        };
+        if let Some(set) = reconciled(schema.root(), &entry.set) {
+            entry.set = set;
+        }
+        kept.insert(id, entry);
+    }
+    *entries = kept;
+    Ok(())
+}
+
 /// Removes changed fields from all entries except the writer's. Without force, it refuses if another manager owns any of them.
 pub(super) fn disown(
     entries: &mut Entries,
-    changes: &Changes,
+    differences: &mut Differences<'_>,
     writer: &str,
     force: bool,
-) -> Result<(), Vec<Conflict>> {
-    let touched = changes.modified.union(&changes.added);
-    let others = |entry: &(&String, &mut Entry)| entry.0 != writer;
-    if !force {
-        let mut conflicts = Vec::new();
-        for (_, entry) in entries.iter_mut().filter(others) {
-            let lost = entry.set.intersection(&touched);
+) -> Result<(), Refusal> {
+    let mut conflicts = Vec::new();
+    for (_, entry) in entries.iter().filter(|(id, _)| *id != writer) {
+        differences.compare(&entry.api_version).map_err(Refusal::Mismatch)?;
+        if let (false, Some(difference)) = (force, differences.in_version(&entry.api_version)) {
+            let lost = entry.set.intersection(&difference.set);
             conflicts.extend(lost.paths().into_iter().map(|path| Conflict { owner: entry.clone(), path }));
         }
-        if !conflicts.is_empty() {
-            return Err(conflicts);
-        }
     }
-    for (_, entry) in entries.iter_mut().filter(others) {
-        let lost = entry.set.intersection(&touched);
-        for gone in [&lost, &changes.removed] {
+    if !conflicts.is_empty() {
+        return Err(Refusal::Conflicts(conflicts));
+    }
+    for (_, entry) in entries.iter_mut().filter(|(id, _)| *id != writer) {
+        let Some(difference) = differences.in_version(&entry.api_version) else {
+            entry.set = Set::default();
+            continue;
+        };
+        let lost = entry.set.intersection(&difference.set);
+        for gone in [&lost, &difference.removed] {
             if !gone.is_empty() {
                 entry.set = entry.set.difference(gone);
             }
@@ -78,12 +117,23 @@ pub(super) fn disown(
 }
 
 /// Records an update from `old` to `new`.
-pub(super) fn update(schema: &Schema, old: &Value, new: &Value, entries: &mut Entries, manager: Manager<'_>) {
-    let reset = Set::of(manager.reset);
-    let changes = Changes::between(schema.root(), old, new).ignoring(&reset);
+///
+/// # Errors
+/// If an object does not match the type of a version in which a manager owns fields.
+pub(super) fn update<'a>(
+    schema: &'a Schema,
+    old: &'a Value,
+    new: &'a Value,
+    entries: &mut Entries,
+    manager: Manager<'a>,
+) -> Result<(), String> {
+    let typed = |object| Versioned::of_request(schema, Cow::Borrowed(object), manager);
+    let (old, new) = (typed(old), typed(new));
+    reconcile(&old, entries, manager.versions)?;
+    let mut differences = Differences::between(old, new, manager.versions);
     // Updates can't conflict: they become the owner of what they change.
-    if disown(entries, &changes, "", true).is_err() {
-        return;
+    if let Err(Refusal::Mismatch(why)) = disown(entries, &mut differences, "", true) {
+        return Err(why);
     }
     let entry = Entry {
         manager: if manager.name.is_empty() { "unknown".to_owned() } else { manager.name.to_owned() },
@@ -91,7 +141,7 @@ pub(super) fn update(schema: &Schema, old: &Value, new: &Value, entries: &mut En
         api_version: manager.api_version.to_owned(),
         subresource: manager.subresource.unwrap_or_default().to_owned(),
         time: Some(manager.time.to_owned()),
-        set: changes.modified.union(&changes.added).without(&reset),
+        set: differences.own().set.clone(),
     };
     if let Some(mut entry) = strip(entry) {
         let id = entry.id();
@@ -101,6 +151,7 @@ pub(super) fn update(schema: &Schema, old: &Value, new: &Value, entries: &mut En
         entries.insert(id, entry);
     }
     cap(entries);
+    Ok(())
 }
 
 /// Merges the oldest update entries, by version, until the limit is met.

@@ -107,6 +107,13 @@ impl Set {
         set.has(last)
     }
 
+    /// Returns the steps at this level, whether each is a member, and the subset below it.
+    pub(super) fn steps(&self) -> impl Iterator<Item = (&Step, bool, Option<&Set>)> {
+        let members = self.members.iter().map(|step| (step, true, self.children.get(step)));
+        let others = self.children.iter().filter(|(step, _)| !self.members.contains(step));
+        members.chain(others.map(|(step, below)| (step, false, Some(below))))
+    }
+
     /// Returns the subset below a step.
     pub(super) fn below(&self, step: &Step) -> Option<&Set> {
         self.children.get(step).filter(|set| !set.is_empty())

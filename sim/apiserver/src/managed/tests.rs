@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 
 fn by<'a>(name: &'a str, time: &'a str) -> Manager<'a> {
-    Manager { name, api_version: "v1", subresource: None, reset: &["status"], time }
+    Manager { name, api_version: "v1", subresource: None, reset: &["status"], versions: &OneVersion, time }
 }
 
 fn custom() -> Schema {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::Schema;
-use crate::managed::{Manager, apply, ignore_timestamps, track_update};
+use crate::managed::{Manager, OneVersion, apply, ignore_timestamps, track_update};
 use crate::patch;
 
 /// Generates JSON that often has meaningful keys and strings.
@@ -99,7 +99,8 @@ proptest! {
     #[test]
     fn any_input_is_answered(schema in any_json(), old in any_json(), new in any_json()) {
         let time = "2026-01-01T00:00:00Z";
-        let manager = Manager { name: "m", api_version: "v1", subresource: None, reset: &["status"], time };
+        let (reset, versions) = (&["status"][..], &OneVersion);
+        let manager = Manager { name: "m", api_version: "v1", subresource: None, reset, versions, time };
         for schema in schemas(&schema) {
             let mut object = new.clone();
             schema.prune(&mut object);

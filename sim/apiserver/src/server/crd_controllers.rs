@@ -18,7 +18,7 @@ use super::status::Status;
 use super::store::Prefix;
 use super::termination::{self, Effect};
 use crate::builtin;
-use crate::managed::{self, Manager};
+use crate::managed::{self, Manager, OneVersion};
 
 /// Refuses to create objects of a definition that is being deleted.
 pub(super) fn check_create(server: &ApiServer, resource: &Resource, name: &str) -> Result<(), Status> {
@@ -77,6 +77,7 @@ fn write_status(server: &mut ApiServer, live: &Arc<Value>, mut object: Value) {
             api_version: "apiextensions.k8s.io/v1",
             subresource: Some("status"),
             reset,
+            versions: &OneVersion,
             time: &time,
         };
         managed::track_update(schema, Some(live), &mut object, manager);

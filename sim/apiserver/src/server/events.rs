@@ -13,8 +13,14 @@ const NAMES: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
+/// The fields that `v1` always has, and `events.k8s.io/v1` only if they are not empty.
+const REPORTING: [&str; 2] = ["reportingComponent", "reportingInstance"];
+
 /// Converts the stored form to `events.k8s.io/v1`.
 pub(super) fn from_storage(event: &mut Value) {
+    if let Some(fields) = event.as_object_mut() {
+        fields.retain(|name, value| value != "" || !REPORTING.contains(&name.as_str()));
+    }
     for (stored, shown) in NAMES {
         rename(event, stored, shown);
     }
@@ -24,6 +30,11 @@ pub(super) fn from_storage(event: &mut Value) {
 pub(super) fn to_storage(event: &mut Value) {
     for (stored, shown) in NAMES {
         rename(event, shown, stored);
+    }
+    if let Some(fields) = event.as_object_mut() {
+        for name in REPORTING {
+            fields.entry(name).or_insert_with(|| "".into());
+        }
     }
 }
 

@@ -101,7 +101,7 @@ fn apply_request(
     check_config(scope, &config)?;
     let Some(schema) = scope.version().schema() else { return Err(unsupported(scope)) };
     let live = server.store.get(scope.resource.table, &scope.key()).cloned();
-    if live.is_none() && !scope.subresource.is_empty() {
+    if live.is_none() && !strategy::allows_create_on_apply(scope) {
         return Err(scope.not_found());
     }
     let api_version = scope.resource.api_version(scope.version());
@@ -111,6 +111,7 @@ fn apply_request(
         api_version: &api_version,
         subresource: scope.tracked_subresource(),
         reset: strategy::reset_fields(scope),
+        versions: scope,
         time: &time,
     };
     let current = live.as_ref().map(|live| scope.resource.view(scope.version(), live));

@@ -178,6 +178,7 @@ impl Resource {
                 && let Some(schema) = storage.schema().filter(|_| self.is_custom())
             {
                 schema.prune(&mut object);
+                schema.drop_nulls(&mut object);
             }
         }
         object
@@ -202,6 +203,20 @@ impl Resource {
         Arc::new(converted)
     }
 
+    /// Converts an object between two versions, or returns none if there is no such version. The fields of a custom resource are
+    /// not changed.
+    pub(crate) fn converted(&self, object: &Value, from: &str, to: &str) -> Option<(Value, &Version)> {
+        let named = |name: &str| self.versions.iter().find(|version| self.api_version(version) == name);
+        let target = named(to)?;
+        let mut object = object.clone();
+        if self.is_custom() {
+            object["apiVersion"] = to.into();
+            return Some((object, target));
+        }
+        let stored = Arc::new(self.to_storage(named(from)?, object, None));
+        Some((Arc::unwrap_or_clone(self.view(target, &stored)), target))
+    }
+
     /// Converts a custom object: it is decoded in its storage version, with its defaults, and keeps the fields of the requested
     /// version.
     fn custom_view(&self, version: &Version, object: &Arc<Value>) -> Arc<Value> {
@@ -220,6 +235,7 @@ impl Resource {
             shown["apiVersion"] = self.api_version(version).into();
             if let Some(schema) = version.schema() {
                 schema.prune(&mut shown);
+                schema.drop_nulls(&mut shown);
             }
         }
         Arc::new(shown)

@@ -12,7 +12,7 @@ use super::state::ApiServer;
 use super::status::{Qualified, Status};
 use super::write::{self, Tracking};
 use super::{admit, meta, patch, registry, validate};
-use crate::managed::{self, Manager, Replicas};
+use crate::managed::{self, Manager, OneVersion, Replicas};
 
 /// The fields with an object's replicas, as JSON pointers.
 struct Paths {
@@ -203,7 +203,8 @@ fn apply(
 
 fn manager<'a>(options: &'a WriteOptions, time: &'a str) -> Manager<'a> {
     let (api_version, subresource) = ("autoscaling/v1", Some("scale"));
-    Manager { name: &options.manager, api_version, subresource, reset: &["status"], time }
+    let (reset, versions) = (&["status"], &OneVersion);
+    Manager { name: &options.manager, api_version, subresource, reset, versions, time }
 }
 
 /// Returns the replicas that a scale requests.

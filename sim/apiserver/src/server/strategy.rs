@@ -126,7 +126,7 @@ pub(super) fn reset_fields(scope: &Scope) -> &'static [&'static str] {
     }
 }
 
-/// Removes the fields of a new object that the endpoint does not set, before its fields get managers.
+/// Removes the fields of a new object that the endpoint does not set.
 pub(super) fn reset_create(scope: &Scope, object: &mut Value) {
     match &scope.version().origin {
         Origin::Builtin(resource) if builtin::keeps_new_status(resource) => {}
@@ -141,7 +141,7 @@ pub(super) fn reset_create(scope: &Scope, object: &mut Value) {
     meta::remove(object, "generation");
 }
 
-/// Restores the fields that the endpoint does not change, before the changed fields get a manager.
+/// Restores the fields that the endpoint does not change.
 pub(super) fn reset_update(scope: &Scope, new: &mut Value, live: &Value) {
     match &scope.version().origin {
         Origin::Builtin(_) => {
@@ -259,7 +259,8 @@ pub(super) fn validate(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) 
     let old = old.map(AsRef::as_ref);
     match (&scope.version().origin, scope.version().schema()) {
         (Origin::Builtin(resource), _) => {
-            let subresource = Some(scope.subresource.as_str()).filter(|name| !name.is_empty());
+            // Whichever endpoint creates an object, it is validated as a whole.
+            let subresource = scope.tracked_subresource().filter(|_| old.is_some());
             let mut causes = builtin::validate(resource, subresource, object, old);
             // A write of the status changes nothing that the rules are about.
             if definition::is_definition(&scope.resource) && subresource != Some("status") {
@@ -292,7 +293,7 @@ pub(super) fn deprecation(scope: &Scope) -> Option<String> {
 /// Returns the warnings for an object that [`validate`] accepts.
 pub(super) fn warnings(scope: &Scope, object: &Value, old: Option<&Arc<Value>>) -> Vec<String> {
     match &scope.version().origin {
-        Origin::Builtin(resource) if scope.subresource.is_empty() => {
+        Origin::Builtin(resource) if scope.subresource.is_empty() || old.is_none() => {
             builtin::warnings(resource, object, old.map(AsRef::as_ref))
         }
         Origin::Custom(_) if scope.subresource.is_empty() => new_finalizers(object, old),
@@ -333,9 +334,18 @@ pub(super) fn allows_unconditional_update(scope: &Scope) -> bool {
     scope.version().builtin_resource().is_some_and(builtin::allows_unconditional_update)
 }
 
-/// Returns whether a PUT to a missing name creates the object.
+/// Returns whether a PUT to a missing name creates the object. A PUT of a status follows the strategy of the kind.
 pub(super) fn allows_create_on_update(scope: &Scope) -> bool {
-    scope.version().builtin_resource().is_some_and(builtin::creates_on_update)
+    let is_object = scope.subresource.is_empty() || scope.subresource == "status";
+    is_object && scope.version().builtin_resource().is_some_and(builtin::creates_on_update)
+}
+
+/// Returns whether an apply to a missing name creates the object. An apply of a status does so for few kinds.
+pub(super) fn allows_create_on_apply(scope: &Scope) -> bool {
+    scope.subresource.is_empty()
+        || allows_create_on_update(scope)
+        || (scope.subresource == "status"
+            && scope.resource.is("admissionregistration.k8s.io", "validatingadmissionpolicies"))
 }
 
 /// Returns whether a deletion without a policy orphans the dependents.

@@ -39,7 +39,8 @@ pub(super) fn install(
     create_object(server, &scope, object, &mut options, Tracking::Update).map(drop)
 }
 
-/// Creates an object that [`super::admit`] has accepted.
+/// Creates an object that [`super::admit`] has accepted. The endpoint of a status creates the object without its status, and
+/// allocates nothing.
 pub(super) fn create_object(
     server: &mut ApiServer,
     scope: &Scope,
@@ -64,10 +65,12 @@ pub(super) fn create_object(
     if resource.namespaced {
         namespace::check_create(server, resource, &asked, meta::namespace(&object))?;
     }
-    strategy::apply_defaults(scope, &mut object);
-    strategy::reset_create(scope, &mut object);
+    apply_defaults(scope, &mut object, tracking);
     track(scope, None, &mut object, options, tracking);
-    allocate::allocate(&server.store, resource, &mut object, None)?;
+    strategy::reset_create(scope, &mut object);
+    if scope.subresource.is_empty() {
+        allocate::allocate(&server.store, resource, &mut object, None)?;
+    }
     strategy::prepare_create(scope, &mut object);
     let mut causes = validate::create(resource, &object);
     causes.extend(strategy::validate(scope, &object, None));
@@ -117,9 +120,9 @@ pub(super) fn update_object(
     let live = &resource.view(scope.version(), stored);
     check_version(scope, live, &mut new)?;
     scope.settle_namespace(&mut new)?;
-    strategy::apply_defaults(scope, &mut new);
-    strategy::reset_update(scope, &mut new, live);
+    apply_defaults(scope, &mut new, tracking);
     track(scope, Some(live), &mut new, options, tracking);
+    strategy::reset_update(scope, &mut new, live);
     keep_system_fields(&mut new, live);
     allocate::allocate(&server.store, resource, &mut new, Some(live))?;
     strategy::prepare_update(scope, &mut new, live);
@@ -150,6 +153,13 @@ pub(super) fn update_object(
     Ok(Answer::object(200, scope, &object))
 }
 
+/// Sets the defaults of an object. An applied custom resource has those of the fields that the apply has changed, and no others.
+fn apply_defaults(scope: &Scope, object: &mut Value, tracking: Tracking) {
+    if tracking == Tracking::Update || !scope.resource.is_custom() {
+        strategy::apply_defaults(scope, object);
+    }
+}
+
 /// Makes the manager the owner of the changed fields.
 pub(super) fn track(
     scope: &Scope,
@@ -167,8 +177,14 @@ pub(super) fn track(
     let api_version = scope.resource.api_version(scope.version());
     let time = meta::timestamp(options.now);
     let reset = strategy::reset_fields(scope);
-    let manager =
-        Manager { name: &options.manager, api_version: &api_version, subresource, reset, time: &time };
+    let manager = Manager {
+        name: &options.manager,
+        api_version: &api_version,
+        subresource,
+        reset,
+        versions: scope,
+        time: &time,
+    };
     managed::track_update(schema, live.map(AsRef::as_ref), object, manager);
     for key in nulls {
         object[key] = Value::Null;

@@ -3,6 +3,7 @@
 use http::Method;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use lockstep_engine::yaml;
+use proptest::array::uniform2;
 use proptest::collection::vec;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
@@ -25,8 +26,8 @@ const GROUP: &str = "${ns}.lockstep.test";
 /// A change of the definition.
 #[derive(Debug, Clone, Copy)]
 enum Change {
-    /// Another schema of `spec`.
-    Schema(usize),
+    /// Other schemas of `spec`, one for each version.
+    Schemas([usize; 2]),
     /// The other version becomes the stored one.
     Storage,
     /// The second version is served, or no longer.
@@ -48,7 +49,7 @@ enum Entry {
 struct Definition {
     /// How many changes there were. The schema has a field of this name, so that a request shows when a change has arrived.
     number: usize,
-    schema: usize,
+    schemas: [usize; 2],
     stores_second: bool,
     serves_second: bool,
     has_status: bool,
@@ -77,7 +78,8 @@ pub fn changing_definitions() -> anyhow::Result<BoxedStrategy<Scenario>> {
     };
     let request = prop_oneof![requests::request(&gadgets("v1")), requests::request(&gadgets("v2"))];
     let change = prop_oneof![
-        4 => (0..schemas.len()).prop_map(Change::Schema),
+        4 => (0..schemas.len()).prop_map(|both| Change::Schemas([both; 2])),
+        2 => uniform2(0..schemas.len()).prop_map(Change::Schemas),
         1 => Just(Change::Storage),
         1 => Just(Change::Served),
         1 => Just(Change::Status),
@@ -90,7 +92,7 @@ pub fn changing_definitions() -> anyhow::Result<BoxedStrategy<Scenario>> {
     let sequence = (any::<bool>(), vec(entry, 1..=LENGTH_MAX)).prop_map(move |(is_namespaced, entries)| {
         let mut definition = Definition {
             number: 0,
-            schema: 0,
+            schemas: [0; 2],
             stores_second: false,
             serves_second: true,
             has_status: true,
@@ -125,7 +127,9 @@ fn schemas(widgets: &Value) -> Vec<Value> {
         with(
             json!({"properties": {"parts": {"x-kubernetes-list-type": null, "x-kubernetes-list-map-keys": null}}}),
         ),
-        with(json!({"properties": {"atom": null, "tags": null}})),
+        // Not more than one field: a real server reports a random one if another version lacks several.
+        with(json!({"properties": {"atom": null}})),
+        with(json!({"properties": {"tags": null}})),
         with(json!({"x-kubernetes-preserve-unknown-fields": true, "properties": {"plain": null}})),
         with(json!({"properties": {"size": {"maximum": 2}}})),
         with(json!({"required": ["size"]})),
@@ -149,12 +153,12 @@ impl Definition {
     }
 
     fn versions(&self, schemas: &[Value]) -> Value {
-        let version = |name: &str, served: bool, storage: bool| {
+        let version = |name: &str, schema: usize, served: bool, storage: bool| {
             let status = json!({"type": "object", "properties": {"ready": {"type": "boolean"}}});
             let mark = json!({"type": "string", "default": "there"});
             let schema = json!({
                 "type": "object",
-                "properties": {"spec": schemas[self.schema], "status": status, self.mark(): mark},
+                "properties": {"spec": schemas[schema], "status": status, self.mark(): mark},
             });
             let mut version = json!({
                 "name": name, "served": served, "storage": storage, "schema": {"openAPIV3Schema": schema},
@@ -165,8 +169,8 @@ impl Definition {
             version
         };
         json!([
-            version("v1", true, !self.stores_second),
-            version("v2", self.serves_second, self.stores_second)
+            version("v1", self.schemas[0], true, !self.stores_second),
+            version("v2", self.schemas[1], self.serves_second, self.stores_second)
         ])
     }
 
@@ -191,17 +195,19 @@ impl Definition {
     fn change(&mut self, change: Change, schemas: &[Value]) -> Vec<Step> {
         self.number += 1;
         match change {
-            Change::Schema(schema) => self.schema = schema,
+            Change::Schemas(both) => self.schemas = both,
             Change::Storage => {
                 self.stores_second = !self.stores_second;
             }
             Change::Served => self.serves_second = !self.serves_second,
             Change::Status => self.has_status = !self.has_status,
             Change::Scope => {
+                // An object with a finalizer would keep the definition.
+                let mut steps: Vec<Step> = ["a", "b"].map(|name| self.release(name)).into();
                 self.is_namespaced = !self.is_namespaced;
                 let one = format!("{DEFINITIONS}/{}", Self::name());
                 let gone = Step { until: Some(404), ..Step::new(Method::GET, one.clone(), None) };
-                let mut steps = vec![Step::new(Method::DELETE, one, None), gone];
+                steps.extend([Step::new(Method::DELETE, one, None), gone]);
                 steps.extend(self.create(schemas));
                 return steps;
             }
@@ -210,6 +216,13 @@ impl Definition {
         let body = json!({"spec": {"versions": self.versions(schemas)}});
         let patch = Step { content_type: MERGE, ..Step::new(Method::PATCH, path, Some(body)) };
         vec![patch, self.arrival()]
+    }
+
+    /// Returns a request that removes the finalizers of an object.
+    fn release(&self, name: &str) -> Step {
+        let body = json!({"metadata": {"finalizers": null}});
+        let patch = Step::new(Method::PATCH, format!("${{v1}}/{name}"), Some(body));
+        self.locate(Step { content_type: MERGE, ..patch })
     }
 
     /// Returns a request that is repeated until its answer shows the latest change.

@@ -98,9 +98,13 @@ pub(super) fn deployment_status() -> BoxedStrategy<Value> {
 }
 
 pub(super) fn widget_status() -> BoxedStrategy<Value> {
-    // There is at most one wrong field: with two, a real server reports a random one first.
-    let statuses =
-        [json!({"ready": true}), json!({"ready": false, "junk": 1}), json!({"ready": "yes"}), json!({})];
+    let statuses = [
+        json!({"ready": true}),
+        json!({"ready": false, "junk": 1}),
+        json!({"ready": "yes"}),
+        json!({"ready": "yes", "junk": 1}),
+        json!({}),
+    ];
     select(statuses.to_vec()).prop_map(|status| json!({"status": status})).boxed()
 }
 

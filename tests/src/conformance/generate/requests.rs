@@ -175,12 +175,8 @@ fn finalizers(kind: Kind) -> impl Strategy<Value = Step> {
 fn status(kind: Kind) -> impl Strategy<Value = Step> {
     let status = kind.status.clone().unwrap_or_else(|| kind.fields.clone());
     let fields = option::weighted(0.3, kind.fields.clone());
-    let mut types = vec![MERGE, STRATEGIC, APPLY];
-    if kind.name != "Service" {
-        // The real server would create a missing one.
-        types.push("application/json");
-    }
-    (name(), manager(), select(types), status, fields).prop_map(
+    let types = select(vec![MERGE, STRATEGIC, APPLY, "application/json"]);
+    (name(), manager(), types, status, fields).prop_map(
         move |(name, manager, content_type, status, fields)| {
             let mut body = fields.unwrap_or_else(|| json!({}));
             merge(&mut body, status);

@@ -61,8 +61,6 @@ impl Kind {
             status: specimen
                 .status
                 .clone()
-                // An apply of the status creates an admission policy, which code then judges.
-                .filter(|_| kind.name != "ValidatingAdmissionPolicy")
                 .map(|status| written(vec![status, json!({"status": {}})], Vec::new(), true)),
             has_scale: kind.has_scale,
             is_deleted: !specimen.ends_elsewhere,

@@ -18,7 +18,7 @@ pub(super) fn service(object: &Value, old: Option<&Value>, causes: &mut Vec<Caus
     let spec = part(object, "spec");
     let path = Path::root("spec");
     let kind = text(spec, "type");
-    let headless = list(spec, "clusterIPs").first().or(spec.get("clusterIP")).is_some_and(|ip| ip == "None");
+    let headless = list(spec, "clusterIPs").first().is_some_and(|ip| ip == "None");
     if list(spec, "ports").is_empty() && !headless && kind != "ExternalName" {
         causes.push(path.child("ports").required(""));
     }
@@ -130,7 +130,11 @@ fn session_affinity(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
 }
 
 fn cluster_ips(spec: &Value, kind: &str, headless: bool, path: &Path, causes: &mut Vec<Cause>) {
-    if kind == "ExternalName" || headless {
+    if kind == "ExternalName" {
+        return;
+    }
+    single_cluster_ip(spec, &path.child("clusterIPs"), causes);
+    if headless {
         return;
     }
     let families = path.child("ipFamilies");
@@ -149,11 +153,24 @@ fn cluster_ips(spec: &Value, kind: &str, headless: bool, path: &Path, causes: &m
     {
         causes.push(path.child("ipFamilyPolicy").not_supported(policy, &policies));
     }
-    // The server copies a lone `clusterIP` into the list before it validates.
-    let single = given(spec, "clusterIP").filter(|_| list(spec, "clusterIPs").is_empty());
-    let ips = list(spec, "clusterIPs").iter().chain(single);
-    for (index, ip) in ips.filter_map(Value::as_str).enumerate() {
+    for (index, ip) in list(spec, "clusterIPs").iter().filter_map(Value::as_str).enumerate() {
         address::ip(ip, &path.child("clusterIPs").index(index), causes);
+    }
+}
+
+/// Checks that `clusterIP` is the first of `clusterIPs`. The main endpoint copies a lone address into the list before that.
+fn single_cluster_ip(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    let (single, all) = (text(spec, "clusterIP"), list(spec, "clusterIPs"));
+    match (single, all.first()) {
+        ("", Some(_)) => {
+            causes.push(path.invalid(all.to_vec(), "must be empty when `clusterIP` is not specified"));
+        }
+        ("", None) => {}
+        (_, None) => causes.push(path.required("")),
+        (single, Some(first)) if first != single => {
+            causes.push(path.invalid(all.to_vec(), "first value must match `clusterIP`"));
+        }
+        _ => {}
     }
 }
 
