@@ -4,9 +4,13 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use lockstep_cli::controllers;
+use lockstep_engine::machine::Event;
+use lockstep_engine::recording::what_if::WhatIf;
+use lockstep_engine::recording::{Line, Origin, Recordable, RecordedStep, read};
 use lockstep_sim::draw::Range;
 use lockstep_sim::timeline::Kind;
-use lockstep_sim::{Simulation, SystemUnderTest as _, Timeline, Violation};
+use lockstep_sim::{Search, Simulation, SystemUnderTest as _, Timeline, Violation, record};
 use lockstep_subjects::namespaceclass::NamespaceClass;
 use lockstep_tests::browser::Browser;
 use serde_json::Value;
@@ -97,6 +101,44 @@ fn the_page_shows_a_run_and_its_violation() -> anyhow::Result<()> {
         return box.left > 0 && box.right < innerWidth; })()";
     assert_eq!(browser.evaluate(is_visible)?, true, "the violation is in the window at the start");
     assert!(text(&mut browser, DETAILS)?.contains("nothing_is_shown"));
+    assert_eq!(browser.complaints()?, [] as [Value; 0]);
+    Ok(())
+}
+
+#[test]
+fn the_page_shows_a_recording_beside_its_counterfactual() -> anyhow::Result<()> {
+    let simulation = Simulation::new(&NamespaceClass);
+    let plan = Search::default().range(&simulation).plan(1);
+    let recording = record(&NamespaceClass, &plan, &simulation.run(&plan, true))?.context("a recording")?;
+    let (header, lines) = read::open(&recording)?;
+    let lines: Vec<Line> = lines.collect::<Result<_, _>>()?;
+    let make = |origin: Origin<'_>| {
+        let revived = controllers::revive("namespaceclass", origin);
+        revived.map(|machine| machine as Box<dyn Recordable>)
+    };
+    // Without leadership there is no decision.
+    let is_lead = |line: &&Line| {
+        matches!(line, Line::Step(RecordedStep { event: Event::LeadershipChanged { leading: true }, .. }))
+    };
+    let Some(Line::Step(step)) = lines.iter().find(is_lead) else { bail!("no process leads") };
+    let number = step.number;
+    let mut runs = WhatIf::new(&header, number, None, make)?;
+    let mut steps = Vec::new();
+    for line in lines {
+        steps.extend(runs.take(line)?);
+    }
+    let timeline = Timeline::compared("namespaceclass", number, "<b>:drop", &steps);
+    let Some(mut browser) = open(&timeline)? else { return Ok(()) };
+    assert_eq!(self::number(&mut browser, ITEMS)?, timeline.items.len());
+    let lanes = "[...document.querySelectorAll('label.lane')].map(it => it.innerText.trim()).join()";
+    assert_eq!(text(&mut browser, lanes)?, "edit,recorded,what if");
+    let drawn = "document.querySelectorAll('#chart .bar').length";
+    assert_eq!(self::number(&mut browser, drawn)?, timeline.conditions.len());
+    let head = text(&mut browser, "document.querySelector('header').innerText")?;
+    for part in ["namespaceclass: what if <b>:drop", "steps differ"] {
+        assert!(head.contains(part), "{part}: {head}");
+    }
+    assert!(!head.contains("of storm"), "there is no plan: {head}");
     assert_eq!(browser.complaints()?, [] as [Value; 0]);
     Ok(())
 }

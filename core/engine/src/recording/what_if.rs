@@ -67,7 +67,7 @@ pub struct Remainder {
     pub only_recorded: Vec<Requested>,
     /// The requests of the counterfactual that the recording does not have, and therefore no answers to them.
     pub only_what_if: Vec<Requested>,
-    /// The request whose answer the edit drops.
+    /// The request that waits because the edit drops its answer.
     pub dropped: Option<Requested>,
     /// The number of events of watches that the counterfactual does not have.
     pub left_out: u64,

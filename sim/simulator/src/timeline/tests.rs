@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use lockstep_engine::action::{Action, ActionId, Class, Failure, KubeRequest, Request};
 use lockstep_engine::machine::{Event, Note, ReconcileResult, Step};
 use lockstep_engine::object::{self, ObjectRef};
+use lockstep_engine::recording::RecordedStep;
+use lockstep_engine::recording::what_if::ComparedStep;
 use lockstep_engine::time::{Monotonic, Now, Wall};
 use serde_json::{Value, json};
 
@@ -226,6 +228,64 @@ fn nothing_in_the_data_ends_the_script_or_its_lines() {
     assert!(!data.contains(['<', '>', '\u{2028}', '\u{2029}']));
     let read: Value = serde_json::from_str(data).expect("the data is JSON, whole");
     assert_eq!(read, serde_json::to_value(&timeline).expect("plain data"));
+}
+
+/// Returns two runs that differ in the second of three steps: in the counterfactual, the namespace is not seen.
+fn compared() -> Vec<ComparedStep> {
+    let ready = |status: &str| Note::ConditionChanged {
+        object: shop(),
+        condition: "Ready".to_owned(),
+        status: status.to_owned(),
+        reason: "Asked".to_owned(),
+        message: String::new(),
+        warning: false,
+    };
+    let taken = |number: u64, event: Event, notes: Vec<Note>| {
+        let wall = Wall::from_timestamp(Timestamp::UNIX_EPOCH);
+        let now = Now { wall, monotonic: Monotonic::from_elapsed(Duration::from_secs(number)) };
+        RecordedStep { number, now, event, gave: Step { requests: Vec::new(), notes } }
+    };
+    let both = |step: RecordedStep| ComparedStep {
+        recorded: step.clone(),
+        is_as_recorded: true,
+        what_if: vec![step],
+    };
+    let seen = Event::Applied { kind: namespaces(), object: namespace("shop", 7, "True") };
+    let alone = taken(2, seen, vec![ready("True")]);
+    vec![
+        both(taken(1, Event::Started, vec![ready("False")])),
+        ComparedStep { recorded: alone, is_as_recorded: true, what_if: Vec::new() },
+        both(taken(3, Event::TimerFired, Vec::new())),
+    ]
+}
+
+#[test]
+fn a_recording_and_its_counterfactual_are_shown_side_by_side() {
+    let timeline = Timeline::compared("greeting", 2, "2:drop", &compared());
+    assert_eq!(timeline.lanes, ["edit", "recorded", "what if"].map(Lane::Actor));
+    let items = timeline.items.iter().map(|item| (timeline.lanes[item.lane].title(), item.text.as_str()));
+    let [edit, recorded, what_if] = ["edit", "recorded", "what if"].map(|lane| {
+        let of_lane = items.clone().filter(|(title, _)| *title == lane);
+        of_lane.map(|(_, text)| text).collect::<Vec<_>>()
+    });
+    assert_eq!(edit, ["≠ edit 2:drop"]);
+    let notes = ["False", "True"].map(|status| format!("Namespace shop is Ready={status}, Asked: "));
+    let seen = ["step 1: starts", &notes[0], "≠ step 2: sees Namespace shop @7", &format!("≠ {}", notes[1])];
+    assert_eq!(recorded, [&seen[..], &["step 3: wakes up"]].concat());
+    assert_eq!(what_if, ["step 1: starts", &notes[0], "step 3: wakes up"]);
+    let bars: Vec<_> = timeline
+        .conditions
+        .iter()
+        .map(|it| (it.object.as_str(), it.status.as_str(), it.from, it.to))
+        .collect();
+    let (first, second) = ("recorded: Namespace shop", "what if: Namespace shop");
+    assert_eq!(
+        bars,
+        [(first, "False", 1000, 2000), (first, "True", 2000, 3000), (second, "False", 1000, 3000)]
+    );
+    let heading = timeline.comparison.expect("a heading");
+    assert_eq!(heading.title, "greeting: what if 2:drop");
+    assert!(heading.summary.starts_with("1 of 3 steps differ"), "{}", heading.summary);
 }
 
 #[test]
