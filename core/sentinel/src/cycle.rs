@@ -23,10 +23,11 @@ use lockstep_engine::random::Random;
 use lockstep_engine::time::Monotonic;
 use lockstep_engine::trace::{Span, Trace};
 
-use super::fleet::{Flaw, Unvisited};
+use super::fleet::Flaw;
 use super::loader::Loaded;
 use super::pager::{Pager, Progress};
 use super::resource::Resource;
+use super::unvisited::Unvisited;
 
 /// The maximum number of events in one request.
 const BATCH: usize = 100;

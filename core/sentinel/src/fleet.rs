@@ -18,9 +18,6 @@ use super::resource::{Dialect, Resource, ResourceType};
 use super::selector::{Selector, quoted_id};
 
 mod item;
-mod unvisited;
-
-pub use unvisited::Unvisited;
 
 /// The number of resources in a page: the maximum of the released API.
 pub const PAGE_SIZE: usize = 100;
@@ -246,7 +243,7 @@ impl Parser<'_> {
     }
 
     /// Parses a part of a page.
-    fn part(self, text: &str, page: &mut Page) -> Result<(), String> {
+    pub(super) fn part(self, text: &str, page: &mut Page) -> Result<(), String> {
         let trimmed = text.trim_start_matches([' ', '\t', '\r', '\n']);
         let begins = || trimmed.chars().take(40).collect::<String>();
         let is_item_list = match trimmed.as_bytes().first() {
@@ -315,7 +312,8 @@ impl<'de> Visitor<'de> for Reading<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         while let Some(item) = items.next_element::<&RawValue>()? {
-            let read = item::resource(item, self.parser);
+            let Parser { dialect, selector, keeps_documents } = self.parser;
+            let read = item::resource(item, dialect, selector, keeps_documents);
             self.page.take(item, read);
         }
         Ok(())
@@ -324,7 +322,7 @@ impl<'de> Visitor<'de> for Reading<'_> {
 
 impl Page {
     /// Returns the number of resources that were not read before.
-    pub(super) fn news(&self) -> usize {
+    pub(super) fn new_count(&self) -> usize {
         self.resources.len() + self.later.len() - self.repeated.len()
     }
 

@@ -13,7 +13,7 @@
 //! | what | where | source in the specification |
 //! | --- | --- | --- |
 //! | configuration, Secret, reload | `load`, [`loader`], [`config`], [`selector`] | "Config Loader" |
-//! | requests to the API, and its answers | [`fleet`], [`resource`], [`pager`] | "Resource Watcher" |
+//! | requests to the API, and its answers | [`fleet`], [`resource`], [`pager`], [`unvisited`] | "Resource Watcher" |
 //! | whether a resource is due | [`decision`] | "Decision Engine" |
 //! | expressions of the configuration | [`rules`], [`expression`] | |
 //! | the event | [`event`] | "Message Publisher" |
@@ -54,6 +54,7 @@ pub mod rules;
 pub mod selector;
 mod state;
 pub mod status;
+pub mod unvisited;
 mod visit;
 
 use cycle::Cycle;

@@ -213,14 +213,14 @@ impl Pager {
             let mut ids = page.resources.iter().map(|resource| &resource.id);
             self.first = ids.find(|id| quoted_id(id).is_some()).cloned().or_else(|| page.leading.take());
         }
-        let before = page.news();
+        let before = page.new_count();
         let last = page.trailing.take().or_else(|| page.resources.last().map(|resource| resource.id.clone()));
         let mut came = BTreeSet::new();
         let mut is_new = |id| came.insert(id) && !self.seen.contains(&id);
         page.resources.retain(|resource| is_new(resource.key()));
         let later = page.later.iter().enumerate();
         page.repeated = later.filter(|(_, id)| !is_new(**id)).map(|(index, _)| index).collect();
-        let is_stale = before > 0 && page.news() == 0;
+        let is_stale = before > 0 && page.new_count() == 0;
         let is_number_of_another = self.place.page > 1 && self.place.size < PAGE_SIZE;
         let ignores_size = is_number_of_another && page.items > self.place.size;
         self.widest = self.widest.max(page.items as u64);
@@ -238,7 +238,7 @@ impl Pager {
                 Dialect::Labels => {
                     let is_first = self.place.page == 1;
                     self.is_moving |= !is_first && !is_stale;
-                    self.back_max += u64::from(page.news() > 0);
+                    self.back_max += u64::from(page.new_count() > 0);
                     self.seen.append(&mut came);
                     self.go_on_by_number(page, is_stale);
                     (self.is_done && page.total.is_some() && !is_first && !self.is_moving).then_some("page")

@@ -10,13 +10,14 @@ use lockstep_engine::time::Now;
 
 use super::cycle::Cycle;
 use super::decision::{self, Decision, Judgement};
-use super::fleet::{self, Malformed, Unvisited};
+use super::fleet::{self, Malformed};
 use super::metrics::{self, operation};
 use super::pager::Setback;
 use super::resource::Resource;
 use super::rules::{Evaluator, ExpressionError};
 use super::state::{Asked, Sentinel};
 use super::status::{self, Finding};
+use super::unvisited::Unvisited;
 use super::{config, event};
 
 /// The reason if a page is too large to be read.

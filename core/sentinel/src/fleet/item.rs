@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Parser;
 use crate::resource::{Dialect, Owner, Resource};
+use crate::selector::Selector;
 
 /// The maximum size of the fields of an item that events contain, in bytes: thousands of these are held at a time.
 const KEPT_MAX_BYTES: usize = 4 << 10;
@@ -67,7 +67,9 @@ const READY_CONDITIONS: [&str; 2] = ["Reconciled", "Ready"];
 /// Parses an item. An error states which field is wrong, if it is only one, and why.
 pub(super) fn resource(
     item: &RawValue,
-    Parser { dialect, selector, keeps_documents }: Parser<'_>,
+    dialect: Dialect,
+    selector: &Selector,
+    keeps_documents: bool,
 ) -> Result<Resource, (Option<&'static str>, String)> {
     let raw: RawResource = serde_json::from_str(item.get()).map_err(|error| (None, problem(&error)))?;
     if raw.id.is_empty() {

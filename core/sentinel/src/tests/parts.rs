@@ -4,10 +4,11 @@ use lockstep_engine::document::{Condenser, Document};
 use proptest::prelude::*;
 
 use super::*;
-use crate::fleet::{Parser, Unvisited};
+use crate::fleet::Parser;
 use crate::pager::Pager;
 use crate::resource::Dialect;
 use crate::selector::Selector;
+use crate::unvisited::Unvisited;
 
 fn in_parts(text: &str, part_bytes: usize) -> Document {
     let mut condenser = Condenser::with_parts(&fleet::fields(), part_bytes);

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use lockstep_engine::document::Document;
 
-use super::{Page, Parser};
-use crate::resource::Resource;
+use super::fleet::{Page, Parser};
+use super::resource::Resource;
 
 /// Resources of a page that were not visited yet, in their order.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub struct Unvisited {
 impl Unvisited {
     /// Returns the resources of a page that was parsed from this document.
     pub fn new(page: Page, document: Document) -> Self {
-        let left = page.news();
+        let left = page.new_count();
         Self { parsed: page.resources.into(), left, document, next: 1, passed: 0, repeated: page.repeated }
     }
 
