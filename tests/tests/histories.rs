@@ -10,12 +10,17 @@ mod reference;
 #[path = "histories/script.rs"]
 mod script;
 
+use std::collections::BTreeSet;
+
 use anyhow::ensure;
+use http::{Method, Request};
+use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
 use lockstep_apiserver::host::{Host, Options};
 use lockstep_tests::control_plane::ControlPlane;
-use lockstep_tests::histories::{Figures, Plan, check, record};
+use lockstep_tests::histories::{Check, Figures, Plan, check, record};
 use tokio::task::spawn_blocking;
+use tower::util::MapRequestLayer;
 
 /// The number of histories of each server; ten times as many in the tier `nightly`.
 const HISTORIES: u64 = 5;
@@ -54,4 +59,37 @@ async fn histories_of_the_embedded_api_server_are_correct() -> anyhow::Result<()
 async fn histories_of_a_real_api_server_are_correct() -> anyhow::Result<()> {
     let plane = spawn_blocking(ControlPlane::shared).await?;
     histories_are_correct("a real API server", plane.client().await?).await
+}
+
+/// Returns the checks that fail if requests are changed before they arrive, so that the server does something else.
+async fn failed_checks(change: fn(Request<Body>) -> Request<Body>) -> anyhow::Result<BTreeSet<Check>> {
+    let host = Host::bind("127.0.0.1:0".parse()?, Options::default()).await?;
+    let builder = ClientBuilder::try_from(Config::new(host.url().parse()?))?;
+    let client = builder.with_layer(&MapRequestLayer::new(change)).build();
+    let plan = Plan { seed: 0, namespace: "faulty".to_owned(), requests: REQUESTS };
+    let history = record(client, &plan).await?;
+    Ok(check(&history).into_iter().map(|violation| violation.check).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_ignores_preconditions_is_found() -> anyhow::Result<()> {
+    let failed = failed_checks(|request| {
+        let is_deletion = request.method() == Method::DELETE;
+        request.map(|body| if is_deletion { Body::from(b"{}".to_vec()) } else { body })
+    });
+    let failed = failed.await?;
+    ensure!(failed.contains(&Check::Linearizability), "{failed:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_resumes_watches_at_another_version_is_found() -> anyhow::Result<()> {
+    let failed = failed_checks(|mut request| {
+        let uri = request.uri().to_string().replace("&resourceVersion=", "&ignored=");
+        *request.uri_mut() = uri.parse().expect("it is a URI");
+        request
+    });
+    let failed = failed.await?;
+    ensure!(failed.contains(&Check::WatchDuplicates), "{failed:?}");
+    Ok(())
 }
