@@ -81,7 +81,8 @@ fn text(literal: Lit) -> Option<String> {
 /// Returns whether this is the attribute that stands for a doc comment.
 fn is_comment(attribute: &Group) -> bool {
     let first = attribute.stream().into_iter().next();
-    attribute.delimiter() == Delimiter::Bracket && matches!(first, Some(TokenTree::Ident(word)) if word == "doc")
+    attribute.delimiter() == Delimiter::Bracket
+        && matches!(first, Some(TokenTree::Ident(word)) if word == "doc")
 }
 
 fn is_test(attribute: &Group) -> bool {
@@ -117,7 +118,10 @@ mod tests {
 
     #[test]
     fn names_are_collected_in_each_case() {
-        assert_eq!(words("TimerFired"), ["TimerFired", "timer-fired", "timerFired", "timer_fired", "timerfired"]);
+        assert_eq!(
+            words("TimerFired"),
+            ["TimerFired", "timer-fired", "timerFired", "timer_fired", "timerfired"]
+        );
         assert_eq!(words("last_id"), ["last-id", "lastId", "last_id"]);
     }
 

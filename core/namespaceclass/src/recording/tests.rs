@@ -135,7 +135,11 @@ fn a_secret_that_the_program_can_write_itself_stays_readable_in_texts() {
     let commented = ["explains why the class", "Gauge: the namespaces", "hunter2 or another"];
     let data = |texts: &[&str]| {
         let values = texts.iter().enumerate();
-        json!(values.map(|(key, text)| (key.to_string(), json!(encoded(text)))).collect::<serde_json::Map<_, _>>())
+        json!(
+            values
+                .map(|(key, text)| (key.to_string(), json!(encoded(text))))
+                .collect::<serde_json::Map<_, _>>()
+        )
     };
     let all = [written.as_slice(), commented.as_slice()].concat();
     let note = format!("it says {}", all.join(", "));
