@@ -31,7 +31,7 @@ pub struct WhatIf<M> {
     /// The edited event, if it happens.
     edited: Option<Event>,
     recorded: Run,
-    what_if: Run,
+    counterfactual: Run,
     requests: Requests,
     left_out: u64,
     unrestored: Vec<u64>,
@@ -93,14 +93,14 @@ impl<E, M: FnMut(Origin<'_>) -> Result<Box<dyn Recordable>, E>> WhatIf<M> {
     /// Returns the runs of machines that `make` creates. In the second one the event of the step is the edited one, or none.
     pub fn new(header: &Header, step: u64, edited: Option<Event>, mut make: M) -> Result<Self, E> {
         let config = Origin::Config(&header.config);
-        let (recorded, what_if) = (Run::new(make(config)?), Run::new(make(config)?));
+        let (recorded, counterfactual) = (Run::new(make(config)?), Run::new(make(config)?));
         let requests = Requests::default();
         Ok(Self {
             make,
             step,
             edited,
             recorded,
-            what_if,
+            counterfactual,
             requests,
             left_out: 0,
             unrestored: Vec::new(),
@@ -126,7 +126,7 @@ impl<E, M: FnMut(Origin<'_>) -> Result<Box<dyn Recordable>, E>> WhatIf<M> {
         let mut due: VecDeque<Event> = event.and_then(|event| self.counterpart(event)).into_iter().collect();
         let mut what_if = Vec::new();
         while let Some(event) = due.pop_front() {
-            let gave = self.what_if.step(event.clone(), now);
+            let gave = self.counterfactual.step(event.clone(), now);
             for request in &gave.requests {
                 let answer = self.requests.what_if(Requested { number, now, request: request.clone() });
                 due.extend(answer.map(|outcome| Event::Finished { id: request.id, outcome }));
@@ -145,16 +145,16 @@ impl<E, M: FnMut(Origin<'_>) -> Result<Box<dyn Recordable>, E>> WhatIf<M> {
             dropped: self.requests.dropped,
             left_out: self.left_out,
             unrestored: self.unrestored,
-            deadline: self.what_if.machine.deadline(),
+            deadline: self.counterfactual.machine.deadline(),
         }
     }
 
     /// A checkpoint replaces both machines while they have the same state. Later it can't replace the second one.
     fn restore(&mut self, state: &Value) -> Result<(), E> {
-        let [recorded, what_if] = [&self.recorded, &self.what_if].map(Run::state);
+        let [recorded, what_if] = [&self.recorded, &self.counterfactual].map(Run::state);
         self.recorded.machine = (self.make)(Origin::Checkpoint(state))?;
         if recorded == what_if {
-            self.what_if.machine = (self.make)(Origin::Checkpoint(state))?;
+            self.counterfactual.machine = (self.make)(Origin::Checkpoint(state))?;
         } else if recorded.as_ref() != Some(state) {
             self.unrestored.push(self.last);
         }
@@ -183,7 +183,7 @@ impl<E, M: FnMut(Origin<'_>) -> Result<Box<dyn Recordable>, E>> WhatIf<M> {
 
     fn has_watch(&self, kind: &Arc<Kind>) -> bool {
         let is_older = || !self.recorded.watches.contains_key(kind);
-        self.what_if.watches.get(kind).copied().unwrap_or_else(is_older)
+        self.counterfactual.watches.get(kind).copied().unwrap_or_else(is_older)
     }
 }
 
