@@ -230,7 +230,6 @@ proptest! {
             let part = if is_enclosed { &part["items"] } else { &part };
             found.extend(part.as_array().unwrap().clone());
         }
-        let items = items.into_iter().map(Value::from).collect::<Vec<_>>();
         let whole = if is_enclosed { json!({ "items": items }) } else { json!(items) };
         let expected = projected(whole, &fields(), false);
         prop_assert_eq!(&json!(found), if is_enclosed { &expected["items"] } else { &expected });

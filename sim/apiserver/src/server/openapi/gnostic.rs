@@ -78,7 +78,8 @@ struct Operation {
     #[prost(string, repeated, tag = "1")]
     tags: Vec<String>,
     #[prost(string, tag = "5")]
-    operation_id: String,
+    #[serde(rename = "operationId")]
+    id: String,
     #[prost(string, repeated, tag = "6")]
     produces: Vec<String>,
     #[prost(string, repeated, tag = "7")]

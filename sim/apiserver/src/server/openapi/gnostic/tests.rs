@@ -131,7 +131,7 @@ fn all_keywords_of_crds_are_encoded() {
     let path = "/apis/example.com/v1/namespaces/{namespace}/gears/{name}";
     let item = &paths.iter().find(|entry| entry.name == path).unwrap().value;
     let patch = item.patch.as_ref().unwrap();
-    assert_eq!(patch.operation_id, "patchExampleComV1NamespacedGear");
+    assert_eq!(patch.id, "patchExampleComV1NamespacedGear");
     assert_eq!(patch.consumes.len(), 3);
     let query = patch.parameters.iter().filter_map(|item| item.parameter.other.as_ref()?.query.as_ref());
     assert!(query.into_iter().any(|query| query.name == "fieldValidation"));
