@@ -4,6 +4,7 @@
 //! special handling. It is parsed either from a custom resource definition or from the OpenAPI components of the built-in kinds.
 //! Both give the same nodes, so the code that uses them (patches, field ownership, validation) exists only once.
 
+mod cost;
 mod defaults;
 mod embedded;
 mod escape;

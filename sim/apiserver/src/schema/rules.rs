@@ -3,6 +3,7 @@
 //! The expressions are evaluated by kube-cel's functions. Traversal, the matching of old and new values, and messages are
 //! implemented here, because the server matches list items by key and has its own messages.
 
+mod loops;
 mod matches;
 mod types;
 mod values;
@@ -27,6 +28,7 @@ thread_local! {
         functions.add_function("matches", matches::matches);
         functions.add_function(negation::NAME, negation::negated);
         types::register(&mut functions);
+        loops::register(&mut functions);
         functions
     };
 }

@@ -3,6 +3,7 @@
 //! First the invariants of structural schemas (types are given, and value validations only narrow what the structure declares),
 //! then defaults, then the keywords one by one, last the rules. Each stage runs only if the previous one found no error.
 
+mod compile;
 mod document;
 mod keywords;
 mod nested;
@@ -10,8 +11,6 @@ mod nested;
 use serde_json::{Map, Value};
 
 use super::node::{At, DEPTH_MAX, UNTYPED};
-use super::rule::Rule;
-use super::typing::{self, Refusal, Variables};
 use super::{prune, read, rules, validate};
 use crate::cause::Cause;
 use document::{EMBEDDED, INT_OR_STRING, PRESERVE, entries, flag, is_convertible, text};
@@ -46,8 +45,7 @@ pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
             defaults(At { arena: &read, id: read.root }, path, 0, &mut structure);
         }
         if structure.is_empty() {
-            let mut broken = Vec::new();
-            compile(map, path, Place { is_root: true, unmatched: None }, &found, 0, &mut broken);
+            let broken = compile::check(map, path, &found);
             found.extend(broken);
         }
         causes.extend(structure);
@@ -180,121 +178,6 @@ fn defaults(at: At<'_>, path: &str, depth: usize, causes: &mut Vec<Cause>) {
             defaults(field, &format!("{path}.properties[{name}]"), depth + 1, causes);
         }
     }
-}
-
-/// The place of a schema among others.
-#[derive(Clone, Copy)]
-struct Place<'p> {
-    /// Whether its values have the metadata of objects.
-    is_root: bool,
-    /// The list in which old values can't be matched.
-    unmatched: Option<&'p str>,
-}
-
-/// Checks that rules compile, and use old values only where these can be matched.
-fn compile(
-    schema: &Map<String, Value>,
-    path: &str,
-    place: Place<'_>,
-    found: &[Cause],
-    depth: usize,
-    causes: &mut Vec<Cause>,
-) {
-    if depth > DEPTH_MAX {
-        return;
-    }
-    // If keywords are wrong, here or below, rules are not checked.
-    let is_here =
-        |cause: &Cause| cause.field.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
-    let is_sound = !found.iter().any(is_here);
-    let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
-    for (index, source) in rules.enumerate().filter(|_| is_sound) {
-        let path = format!("{path}.x-kubernetes-validations[{index}]");
-        let has_optional_old = source.get("optionalOldSelf") == Some(&Value::Bool(true));
-        match Variables::of(schema, place.is_root, has_optional_old) {
-            Some(variables) => rule(source, &path, &variables, place.unmatched, causes),
-            None => causes.push(internal_error(&path)),
-        }
-    }
-    let mut below = |schema: &Map<String, Value>, path: String, unmatched: Option<&str>| {
-        let place = Place { is_root: flag(schema, EMBEDDED), unmatched };
-        compile(schema, &path, place, found, depth + 1, causes);
-    };
-    for (name, property) in entries(schema, "properties") {
-        below(property, format!("{path}.properties[{name}]"), place.unmatched);
-    }
-    if let Some(extra) = schema.get("additionalProperties").and_then(Value::as_object) {
-        below(extra, format!("{path}.additionalProperties"), place.unmatched);
-    }
-    if let Some(items) = schema.get("items").and_then(Value::as_object) {
-        let is_matched = text(schema, "x-kubernetes-list-type") == "map";
-        below(items, format!("{path}.items"), place.unmatched.or((!is_matched).then_some(path)));
-    }
-}
-
-/// Checks one rule.
-fn rule(
-    source: &Value,
-    path: &str,
-    variables: &Variables<'_>,
-    unmatched: Option<&str>,
-    causes: &mut Vec<Cause>,
-) {
-    let text = |key: &str| source.get(key).and_then(Value::as_str).unwrap_or_default();
-    let refused =
-        |field: &str, detail: &str| Cause::invalid(format!("{path}.{field}"), &internal_rule(source), detail);
-    let unused_old = source.get("optionalOldSelf").map(|optional| {
-        let detail = "may not be set if oldSelf is not used in rule";
-        Cause::invalid(format!("{path}.optionalOldSelf"), optional, detail)
-    });
-    let detail = match typing::check_rule(text("rule"), variables) {
-        Err(Refusal::Compilation(errors)) => Some(format!("compilation failed: {errors}")),
-        Err(Refusal::Result) => Some("cel expression must evaluate to a bool".to_owned()),
-        Ok(()) => None,
-    };
-    if let Some(detail) = detail {
-        causes.push(refused("rule", &detail));
-        // What a rule uses is known only once it compiles.
-        causes.extend(unused_old);
-        return;
-    }
-    let message = text("messageExpression");
-    let field = "messageExpression";
-    match typing::check_message(message, variables) {
-        _ if message.is_empty() => {}
-        Err(Refusal::Compilation(errors)) => {
-            causes.push(refused(field, &format!("messageExpression compilation failed: {errors}")));
-        }
-        Err(Refusal::Result) => causes.push(refused(field, "messageExpression must evaluate to a string")),
-        Ok(()) => {}
-    }
-    let uses_old = Rule::read(source).uses_old;
-    if let (true, Some(list)) = (uses_old, unmatched) {
-        let detail =
-            format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
-        causes.push(Cause::invalid(format!("{path}.rule"), &source["rule"], &detail));
-    }
-    if !uses_old {
-        causes.extend(unused_old);
-    }
-}
-
-/// Returns the cause for rules about values whose type the schema leaves open.
-fn internal_error(path: &str) -> Cause {
-    let field = path.rsplit_once('[').map_or(path, |(field, _)| field).to_owned();
-    let message = "Internal error: internal error: failed to construct type information for \
-                   x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
-    Cause { reason: "InternalError", field, message: message.to_owned() }
-}
-
-/// Returns a rule in the form of messages: with the field names of the server's internal struct.
-fn internal_rule(source: &Value) -> Value {
-    let text = |key: &str| source.get(key).cloned().unwrap_or_else(|| Value::from(""));
-    let value = |key: &str| source.get(key).cloned().unwrap_or(Value::Null);
-    serde_json::json!({
-        "Rule": text("rule"), "Message": text("message"), "MessageExpression": text("messageExpression"),
-        "Reason": value("reason"), "FieldPath": text("fieldPath"), "OptionalOldSelf": value("optionalOldSelf"),
-    })
 }
 
 #[cfg(test)]

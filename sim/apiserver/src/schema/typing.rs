@@ -1,7 +1,7 @@
 //! Checks the types of rules, as far as they follow from the schema.
 //!
 //! ```text
-//!   source ──► expression, positions ──► types of all parts ──► errors, with their place in the source
+//!   source ──► expression without macros, positions ──► types of all parts ──► errors, with their place in the source
 //! ```
 //!
 //! A part with an error has the type [`Type::Unknown`], which fits everywhere, so that each mistake is reported once.
@@ -9,8 +9,10 @@
 mod functions;
 mod kinds;
 mod literals;
+mod macros;
 mod source;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use kube_cel::cel::common::ast::{
@@ -18,7 +20,10 @@ use kube_cel::cel::common::ast::{
 };
 use serde_json::{Map, Value};
 
-use self::kinds::{BOOL, INT, STRING, Type};
+pub(super) use self::functions::Overload;
+pub(super) use self::kinds::Type;
+use self::kinds::{BOOL, INT, STRING};
+pub(super) use self::macros::{INSERTED, PAIRS, SORTED, expand_for_evaluation};
 use self::source::Source;
 
 /// What the server says about an expression that it refuses.
@@ -46,35 +51,74 @@ impl<'s> Variables<'s> {
     }
 }
 
+/// An expression without macros, with the types of its parts by their ids.
+#[derive(Debug)]
+pub(super) struct Checked<'s> {
+    pub(super) expression: IdedExpr,
+    types: BTreeMap<u64, Type<'s>>,
+    calls: BTreeMap<u64, Call>,
+}
+
+/// A call of a function.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// The name, with that of a package.
+    pub(super) name: String,
+    /// Whether it is called on a value; otherwise the target of the expression is a package, or there is none.
+    pub(super) is_member: bool,
+    pub(super) overloads: Vec<&'static Overload>,
+}
+
+impl<'s> Checked<'s> {
+    /// Returns the type of an expression.
+    pub(super) fn type_of(&self, id: u64) -> &Type<'s> {
+        self.types.get(&id).unwrap_or(&Type::Unknown)
+    }
+
+    /// Returns the function that an expression calls; none for operators with a type of their own.
+    pub(super) fn call(&self, id: u64) -> Option<&Call> {
+        self.calls.get(&id)
+    }
+}
+
 /// Checks a rule, whose result must be a boolean.
-pub(super) fn check_rule(source: &str, variables: &Variables<'_>) -> Result<(), Refusal> {
+pub(super) fn check_rule<'s>(source: &str, variables: &Variables<'s>) -> Result<Checked<'s>, Refusal> {
     check(source, variables, &BOOL)
 }
 
 /// Checks the expression of a message, whose result must be a string.
-pub(super) fn check_message(source: &str, variables: &Variables<'_>) -> Result<(), Refusal> {
+pub(super) fn check_message<'s>(source: &str, variables: &Variables<'s>) -> Result<Checked<'s>, Refusal> {
     check(source, variables, &STRING)
 }
 
-fn check(source: &str, variables: &Variables<'_>, wanted: &Type<'_>) -> Result<(), Refusal> {
+fn check<'s>(source: &str, variables: &Variables<'s>, wanted: &Type<'_>) -> Result<Checked<'s>, Refusal> {
     let (expression, source) = Source::parse(source).map_err(Refusal::Compilation)?;
     let locals = vec![("self", variables.this.clone()), ("oldSelf", variables.old.clone())];
-    let mut checker = Checker { locals, errors: Vec::new(), literals: Vec::new() };
+    let mut checker = Checker { locals, ..Checker::default() };
     let result = checker.infer(&expression);
+    let Checker { errors, literals, types, calls, .. } = checker;
     // Literals are checked only if all types are correct.
-    let errors = if checker.errors.is_empty() { checker.literals } else { checker.errors };
+    let errors = if errors.is_empty() { literals } else { errors };
     if !errors.is_empty() {
         return Err(Refusal::Compilation(source.describe(errors)));
     }
-    if result == Type::Unknown || result == *wanted { Ok(()) } else { Err(Refusal::Result) }
+    if result != Type::Unknown && result != *wanted {
+        return Err(Refusal::Result);
+    }
+    Ok(Checked { expression, types, calls })
 }
 
+#[derive(Default)]
 struct Checker<'e, 's> {
     locals: Vec<(&'e str, Type<'s>)>,
     /// Ids of expressions, with what is wrong there.
     errors: Vec<(u64, String)>,
     /// Ids of literals that no call can take, with what is wrong.
     literals: Vec<(u64, String)>,
+    /// The types of the expressions so far, by their ids.
+    types: BTreeMap<u64, Type<'s>>,
+    /// The calls so far, by the ids of their expressions.
+    calls: BTreeMap<u64, Call>,
 }
 
 /// Names of types, which are values in the language.
@@ -96,19 +140,6 @@ const TYPE_NAMES: [&str; 15] = [
     "net.CIDR",
 ];
 
-/// Macros that the parser does not expand: their arguments declare variables.
-const UNEXPANDED: [&str; 9] = [
-    "all",
-    "exists",
-    "exists_one",
-    "existsOne",
-    "transformList",
-    "transformMap",
-    "transformMapEntry",
-    "optMap",
-    "optFlatMap",
-];
-
 impl<'e, 's> Checker<'e, 's> {
     fn report(&mut self, id: u64, message: String) -> Type<'s> {
         self.errors.push((id, message));
@@ -116,6 +147,12 @@ impl<'e, 's> Checker<'e, 's> {
     }
 
     fn infer(&mut self, expression: &'e IdedExpr) -> Type<'s> {
+        let found = self.found(expression);
+        self.types.insert(expression.id, found.clone());
+        found
+    }
+
+    fn found(&mut self, expression: &'e IdedExpr) -> Type<'s> {
         match &expression.expr {
             Expr::Literal(literal) => match literal {
                 LiteralValue::Boolean(_) => BOOL,
@@ -194,9 +231,6 @@ impl<'e, 's> Checker<'e, 's> {
         if let (operators::OPT_SELECT, [operand, name]) = (call.func_name.as_str(), call.args.as_slice()) {
             return self.optional_field(id, operand, name);
         }
-        if call.target.is_some() && call.args.len() >= 2 && UNEXPANDED.contains(&call.func_name.as_str()) {
-            return Type::Unknown;
-        }
         if [operators::LOGICAL_AND, operators::LOGICAL_OR].contains(&call.func_name.as_str()) {
             return self.logical(&call.args);
         }
@@ -235,8 +269,10 @@ impl<'e, 's> Checker<'e, 's> {
     }
 
     fn apply(&mut self, id: u64, name: &str, key: &str, arguments: &[Type<'s>], is_member: bool) -> Type<'s> {
-        if let Some(result) = functions::call(key, arguments) {
-            return result;
+        if let Some(resolution) = functions::resolve(key, arguments) {
+            let call = Call { name: name.to_owned(), is_member, overloads: resolution.overloads };
+            self.calls.insert(id, call);
+            return resolution.result;
         }
         if !functions::exists(name) && !functions::exists(&format!(".{name}")) {
             return self.report(id, format!("undeclared reference to '{name}' (in container '')"));
@@ -249,22 +285,30 @@ impl<'e, 's> Checker<'e, 's> {
 
     fn comprehension(&mut self, comprehension: &'e ComprehensionExpr) -> Type<'s> {
         let range = self.infer(&comprehension.iter_range);
-        let item = match &range {
-            Type::List(item) => (**item).clone(),
-            Type::Map(key, _) => (**key).clone(),
-            Type::Dyn => Type::Dyn,
-            Type::Unknown => Type::Unknown,
+        let (key, value) = match &range {
+            Type::List(item) => (INT, (**item).clone()),
+            Type::Map(key, value) => ((**key).clone(), (**value).clone()),
+            Type::Dyn => (Type::Dyn, Type::Dyn),
+            Type::Unknown => (Type::Unknown, Type::Unknown),
             other => {
                 let message = format!(
                     "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
                 );
-                self.report(comprehension.iter_range.id, message)
+                self.report(comprehension.iter_range.id, message);
+                (Type::Unknown, Type::Unknown)
             }
         };
         let start = self.infer(&comprehension.accu_init);
         let known = self.locals.len();
         self.locals.push((&comprehension.accu_var, start));
-        self.locals.push((&comprehension.iter_var, item));
+        match &comprehension.iter_var2 {
+            Some(second) => self.locals.extend([(comprehension.iter_var.as_str(), key), (second, value)]),
+            // With one variable, a loop over a map has its keys.
+            None => {
+                let item = if matches!(range, Type::Map(..)) { key } else { value };
+                self.locals.push((&comprehension.iter_var, item));
+            }
+        }
         self.infer(&comprehension.loop_cond);
         // An empty list gets the type of its items with the first step.
         let step = self.infer(&comprehension.loop_step);

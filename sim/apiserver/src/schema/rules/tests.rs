@@ -7,8 +7,8 @@ fn schema(rules: &Value) -> Schema {
     "type": "object", "x-kubernetes-validations": rules, "properties": {
         "replicas": {"type": "integer"}, "max": {"type": "integer"}, "name": {"type": "string"},
         "a-b": {"type": "string"}, "since": {"type": "string", "format": "date-time"},
-        "items": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
-            "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "string",
+        "items": {"type": "array", "maxItems": 9, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "string", "maxLength": 9,
                 "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "v is immutable"}]}}}}
     }}}}))
     .unwrap()
@@ -35,7 +35,7 @@ fn messages_come_from_expression_text_or_rule() {
         ),
         (
             json!([{"rule": "self.replicas <= self.max", "message": "m",
-            "messageExpression": "'at most ' + string(self.max)", "fieldPath": ".replicas"}]),
+            "messageExpression": "self.max > 1 ? 'at most 2' : 'at most 1'", "fieldPath": ".replicas"}]),
             "FieldValueInvalid spec.replicas: Invalid value: at most 2",
         ),
         (
@@ -86,6 +86,79 @@ fn a_field_that_is_missing_has_another_value() {
         [(json!({}), 1), (json!({"name": "x"}), 0), (json!({"name": "none"}), 1), (json!({"max": 1}), 0)];
     for (spec, expected) in cases {
         assert_eq!(causes(&rules, &spec, None).len(), expected, "{spec}");
+    }
+}
+
+#[test]
+fn an_optional_field_is_mapped() {
+    let rules = json!([
+        {"rule": "!self.?name.optMap(n, n == 'x').orValue(false)", "message": "mapped"},
+        {"rule": "self.?name.optFlatMap(n, n == 'y' ? self.?max : optional.none()).orValue(1) == 1", "message": "flat"},
+    ]);
+    let cases = [
+        (json!({"name": "x"}), vec!["mapped"]),
+        (json!({"name": "y", "max": 2}), vec!["flat"]),
+        (json!({"name": "y", "max": 1}), vec![]),
+    ];
+    for (spec, expected) in cases {
+        let found = causes(&rules, &spec, None);
+        let messages: Vec<&str> = found
+            .iter()
+            .map(|cause| cause.trim_start_matches("FieldValueInvalid spec: Invalid value: "))
+            .collect();
+        assert_eq!(messages, expected, "{spec}");
+    }
+}
+
+#[test]
+fn macros_may_have_two_variables() {
+    let rules = json!([
+        {"rule": "self.list.all(i, x, x.size() == i)", "message": "all"},
+        {"rule": "self.list.exists(i, x, i > 0 && x == 'a')", "message": "exists"},
+        {"rule": "self.list.existsOne(i, x, x == 'a')", "message": "one"},
+        {"rule": "self.list.transformList(i, x, i > 0, x) == ['a']", "message": "list"},
+        {"rule": "self.list.transformMap(i, x, x.size())[1] == 1", "message": "map"},
+        {"rule": "self.list.transformMapEntry(i, x, {x: i}).size() == self.list.size()", "message": "entries"},
+        {"rule": "self.list.all(i, x, self.list.exists(j, y, i != j && y != x))", "message": "nested"},
+        {"rule": "self.list.sortBy(x, -x.size())[0] == 'a'", "message": "sorted"},
+    ]);
+    let schema = Schema::from_crd(&json!({"type": "object", "properties": {"spec": {
+        "type": "object", "x-kubernetes-validations": rules,
+        "properties": {"list": {"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 5}}},
+    }}}))
+    .unwrap();
+    let messages = |list: Value| -> Vec<String> {
+        let causes = schema.validate(&json!({"metadata": {"name": "a"}, "spec": {"list": list}}), None);
+        causes.iter().map(|cause| cause.message.replace("Invalid value: ", "")).collect()
+    };
+    assert_eq!(messages(json!(["", "a"])), Vec::<String>::new());
+    let expected =
+        ["all", "one", "\"object\": insert failed: key a already exists evaluating rule: entries", "nested"];
+    assert_eq!(messages(json!(["a", "a"])), expected);
+}
+
+#[test]
+fn macros_with_two_variables_take_maps() {
+    let schema = Schema::from_crd(&json!({"type": "object", "properties": {"spec": {
+        "type": "object", "maxProperties": 9, "additionalProperties": {"type": "integer"},
+        "x-kubernetes-validations": [
+            {"rule": "self.all(k, v, v < 3 || k == 'big')", "message": "values"},
+            {"rule": "self.transformMap(k, v, v > 1, v * 2).all(k, w, w == 4)", "message": "doubled"},
+            {"rule": "self.transformMapEntry(k, v, {v: k})[1] == 'a'", "message": "inverse"},
+        ],
+    }}}))
+    .unwrap();
+    let inserted = "\"object\": insert failed: key 4 already exists evaluating rule: inverse";
+    let cases = [
+        (json!({"a": 1, "b": 2}), vec![]),
+        (json!({"a": 4, "c": 4}), vec!["values", "doubled", inserted]),
+        (json!({"big": 5, "a": 1}), vec!["doubled"]),
+    ];
+    for (spec, expected) in cases {
+        let causes = schema.validate(&json!({"metadata": {"name": "a"}, "spec": spec}), None);
+        let messages: Vec<_> =
+            causes.iter().map(|cause| cause.message.replace("Invalid value: ", "")).collect();
+        assert_eq!(messages, expected, "{spec}");
     }
 }
 

@@ -6,8 +6,18 @@ use std::sync::LazyLock;
 
 use super::kinds::Type;
 
-/// The overloads of a function: the types of its arguments and of its result, as text.
-type Overloads = Vec<(Vec<&'static str>, &'static str)>;
+/// An overload of a function: the types of its arguments and of its result, in the notation of [`DECLARED`].
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::schema) struct Overload {
+    pub(in crate::schema) arguments: Vec<&'static str>,
+    result: &'static str,
+}
+
+/// The result of a call, and the overloads that may be called: several if types are known only at run time.
+pub(super) struct Resolution<'s> {
+    pub(super) result: Type<'s>,
+    pub(super) overloads: Vec<&'static Overload>,
+}
 
 /// Every function: those of the language, of its extensions for strings, sets, lists and optional values, and those of Kubernetes.
 ///
@@ -82,13 +92,14 @@ sets.intersects = list(A) list(A) > bool
 .max = list(A) > A
 .slice = list(A) int int > list(A)
 .flatten = list(list(A)) > list(A); list(dyn) int > list(dyn)
-.sort = list(A) > list(A)
-.sortBy = list(A) A > list(A)
+.sort = list(int) > list(int); list(uint) > list(uint); list(double) > list(double); list(bool) > list(bool); list(span) > list(span); list(time) > list(time); list(string) > list(string); list(bytes) > list(bytes)
+.@sortByAssociatedKeys = list(A) list(int) > list(A); list(A) list(uint) > list(A); list(A) list(double) > list(A); list(A) list(bool) > list(A); list(A) list(span) > list(A); list(A) list(time) > list(A); list(A) list(string) > list(A); list(A) list(bytes) > list(A)
 .reverse = list(A) > list(A)
 .distinct = list(A) > list(A)
 .first = list(A) > optional(A)
 .last = list(A) > optional(A)
 lists.range = int > list(int)
+cel.@mapInsert = map(A,B) A B > map(A,B); map(A,B) map(A,B) > map(A,B)
 optional.of = A > optional(A)
 optional.ofNonZeroValue = A > optional(A)
 optional.none = > optional(dyn)
@@ -155,14 +166,14 @@ format.date = > format
 format.datetime = > format
 ";
 
-static OVERLOADS: LazyLock<BTreeMap<&'static str, Overloads>> = LazyLock::new(|| {
+static OVERLOADS: LazyLock<BTreeMap<&'static str, Vec<Overload>>> = LazyLock::new(|| {
     let lines = DECLARED.lines().filter_map(|line| line.split_once(" = "));
     lines.map(|(name, overloads)| (name, overloads.split(';').filter_map(overload).collect())).collect()
 });
 
-fn overload(text: &'static str) -> Option<(Vec<&'static str>, &'static str)> {
+fn overload(text: &'static str) -> Option<Overload> {
     let (arguments, result) = text.split_once('>')?;
-    Some((arguments.split_whitespace().collect(), result.trim()))
+    Some(Overload { arguments: arguments.split_whitespace().collect(), result: result.trim() })
 }
 
 /// Returns whether a function exists.
@@ -170,16 +181,19 @@ pub(super) fn exists(name: &str) -> bool {
     OVERLOADS.contains_key(name)
 }
 
-/// Returns the type of a call's result; none if no overload takes the arguments.
-pub(super) fn call<'s>(name: &str, arguments: &[Type<'s>]) -> Option<Type<'s>> {
-    let overloads = OVERLOADS.get(name)?.iter().filter(|(wanted, _)| wanted.len() == arguments.len());
+/// Returns the overloads that take the arguments; none if there is no such overload.
+pub(super) fn resolve<'s>(name: &str, arguments: &[Type<'s>]) -> Option<Resolution<'s>> {
+    let candidates = OVERLOADS.get(name)?.iter();
+    let mut overloads = Vec::new();
     let mut result: Option<Type<'s>> = None;
-    for (wanted, returned) in overloads {
+    for overload in candidates.filter(|overload| overload.arguments.len() == arguments.len()) {
         let mut bound = [None, None];
-        if !wanted.iter().zip(arguments).all(|(wanted, given)| fits(&parse(wanted), given, &mut bound)) {
+        let mut pairs = overload.arguments.iter().zip(arguments);
+        if !pairs.all(|(wanted, given)| fits(&parse(wanted), given, &mut bound)) {
             continue;
         }
-        let this = resolved(&parse(returned), &bound);
+        overloads.push(overload);
+        let this = resolved(&parse(overload.result), &bound);
         result = match result {
             None => Some(this),
             Some(other) if other == this => Some(other),
@@ -187,7 +201,7 @@ pub(super) fn call<'s>(name: &str, arguments: &[Type<'s>]) -> Option<Type<'s>> {
             Some(_) => Some(Type::Dyn),
         };
     }
-    result
+    result.map(|result| Resolution { result, overloads })
 }
 
 /// Returns whether two types can be the same.

@@ -10,7 +10,7 @@ use crate::schema::node::DEPTH_MAX;
 
 /// The type of an expression.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Type<'s> {
+pub(in crate::schema) enum Type<'s> {
     /// Not known here, as after an error: fits everywhere.
     Unknown,
     /// Known only when the expression is evaluated.
@@ -32,7 +32,7 @@ pub(super) enum Type<'s> {
 
 /// An object with declared fields.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Object<'s> {
+pub(in crate::schema) struct Object<'s> {
     name: String,
     schema: &'s Map<String, Value>,
     has_metadata: bool,
