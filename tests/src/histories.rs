@@ -6,7 +6,7 @@
 //!                   └─ calls      └─ watches ──► history ──► check ──► violations
 //! ```
 //!
-//! [`record`] lets clients send requests about a few ConfigMaps of one namespace at the same time, while watches are open. A
+//! [`record`] lets clients send requests about a few `ConfigMap`s of one namespace at the same time, while watches are open. A
 //! [`History`] has the order in which calls began and ended, and no times. [`check`] is a function of the history alone, so it also
 //! judges histories that no server produced.
 

@@ -1,4 +1,4 @@
-//! The ConfigMaps of a namespace over HTTP.
+//! The `ConfigMap`s of a namespace over HTTP.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::history::{Answer, Data, Request, Stored};
 /// The label with the name of an object, which watches select.
 const LABEL: &str = "object";
 
-/// The ConfigMaps of a namespace.
+/// The `ConfigMap`s of a namespace.
 #[derive(Clone)]
 pub(super) struct Maps {
     client: Client,

@@ -40,8 +40,9 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn add(&mut self, check: Check, what: String) {
-        self.violations.push(Violation::new(check, format!("watch {}: {what}", self.watch.label)));
+    fn add(&mut self, check: Check, mut what: String) {
+        what.insert_str(0, &format!("watch {}: ", self.watch.label));
+        self.violations.push(Violation::new(check, what));
     }
 }
 
