@@ -9,6 +9,7 @@ mod defaults;
 mod embedded;
 mod escape;
 mod lists;
+mod macros;
 mod meta;
 pub(crate) mod node;
 pub(crate) mod path;

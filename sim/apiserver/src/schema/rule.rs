@@ -9,7 +9,7 @@ use kube_cel::cel::parser::{Expression, Parser};
 use kube_cel::cel::{Context, ParseErrors, ResolveResult, Value as CelValue};
 use serde_json::Value;
 
-use super::typing;
+use super::macros;
 
 /// Maximum number of values that are known to satisfy the rules of a node.
 const SATISFIED_MAX: usize = 16;
@@ -21,7 +21,7 @@ pub(super) struct Program(Expression);
 impl Program {
     fn compile(source: &str) -> Result<Self, ParseErrors> {
         let mut expression = Parser::default().enable_optional_syntax(true).parse(source)?;
-        typing::expand_for_evaluation(&mut expression);
+        macros::expand_for_evaluation(&mut expression);
         negation::replace(&mut expression);
         Ok(Self(expression))
     }

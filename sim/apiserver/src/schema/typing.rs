@@ -9,7 +9,6 @@
 mod functions;
 mod kinds;
 mod literals;
-mod macros;
 mod source;
 
 use std::collections::BTreeMap;
@@ -23,7 +22,6 @@ use serde_json::{Map, Value};
 pub(super) use self::functions::Overload;
 pub(super) use self::kinds::Type;
 use self::kinds::{BOOL, INT, STRING};
-pub(super) use self::macros::{INSERTED, PAIRS, SORTED, expand_for_evaluation};
 use self::source::Source;
 
 /// What the server says about an expression that it refuses.
@@ -301,13 +299,12 @@ impl<'e, 's> Checker<'e, 's> {
         let start = self.infer(&comprehension.accu_init);
         let known = self.locals.len();
         self.locals.push((&comprehension.accu_var, start));
-        match &comprehension.iter_var2 {
-            Some(second) => self.locals.extend([(comprehension.iter_var.as_str(), key), (second, value)]),
+        if let Some(second) = &comprehension.iter_var2 {
+            self.locals.extend([(comprehension.iter_var.as_str(), key), (second, value)]);
+        } else {
             // With one variable, a loop over a map has its keys.
-            None => {
-                let item = if matches!(range, Type::Map(..)) { key } else { value };
-                self.locals.push((&comprehension.iter_var, item));
-            }
+            let item = if matches!(range, Type::Map(..)) { key } else { value };
+            self.locals.push((&comprehension.iter_var, item));
         }
         self.infer(&comprehension.loop_cond);
         // An empty list gets the type of its items with the first step.

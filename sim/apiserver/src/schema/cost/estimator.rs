@@ -90,7 +90,7 @@ impl<'c, 's> Estimator<'c, 's> {
         let (mut cost, mut values) = (LIST, None);
         for element in &list.elements {
             cost = cost.saturating_add(self.cost(element));
-            values = joined(values, self.known_size(element));
+            values = Some(joined(values, self.known_size(element)));
         }
         let value = values.unwrap_or(Size::exact(0));
         self.entries.insert(id, Entries { is_list: true, key: Size::exact(1), value });
@@ -103,8 +103,8 @@ impl<'c, 's> Estimator<'c, 's> {
             let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
             cost = cost.saturating_add(self.cost(&entry.key));
             cost = cost.saturating_add(self.cost(&entry.value));
-            keys = joined(keys, self.known_size(&entry.key));
-            values = joined(values, self.known_size(&entry.value));
+            keys = Some(joined(keys, self.known_size(&entry.key)));
+            values = Some(joined(values, self.known_size(&entry.value)));
         }
         let (key, value) = (keys.unwrap_or(Size::exact(0)), values.unwrap_or(Size::exact(0)));
         self.entries.insert(id, Entries { is_list: false, key, value });
@@ -147,7 +147,7 @@ impl<'c, 's> Estimator<'c, 's> {
             if let Some(entries) = estimate.entries {
                 self.entries.insert(id, entries);
             }
-            size = estimate.size.map_or(size, |this| joined(size, this));
+            size = estimate.size.map_or(size, |this| Some(joined(size, this)));
             if called.name == operators::INDEX
                 && let Some(step) = step_of_index(invocation.parameter(0))
                 && let Some(indexed) = call.args.first()
@@ -301,8 +301,8 @@ fn is_binding(parts: &ComprehensionExpr) -> bool {
     is_empty && matches!(&parts.loop_cond.expr, Expr::Literal(value) if is_false(value))
 }
 
-fn joined(known: Option<Size>, other: Size) -> Option<Size> {
-    Some(known.map_or(other, |known| known.or(other)))
+fn joined(known: Option<Size>, other: Size) -> Size {
+    known.map_or(other, |known| known.or(other))
 }
 
 fn step_of_index(parameter: &str) -> Option<&'static str> {

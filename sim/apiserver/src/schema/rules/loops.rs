@@ -7,7 +7,7 @@ use kube_cel::cel::extractors::{Arguments, This};
 use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, ExecutionError, Value as CelValue};
 
-use crate::schema::typing::{INSERTED, PAIRS, SORTED};
+use crate::schema::macros::{INSERTED, PAIRS, SORTED};
 
 /// Adds the functions.
 pub(super) fn register(functions: &mut Context<'static>) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kube_cel::cel::common::ast::{IdedExpr, SourceInfo};
 use kube_cel::cel::parser::Parser;
 
-use super::macros;
+use crate::schema::macros;
 
 /// Maximum number of errors that the server reports of one expression.
 const ERRORS_MAX: usize = 100;

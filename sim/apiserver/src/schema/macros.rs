@@ -19,11 +19,11 @@ const IDS: u64 = 1 << 32;
 const PAIR: &str = "@pair";
 
 /// The function that returns the indices or keys of a list or map with their values.
-pub(in crate::schema) const PAIRS: &str = "@pairs";
+pub(super) const PAIRS: &str = "@pairs";
 /// The function that adds a key with a value, or the entries of a map, to a map.
-pub(in crate::schema) const INSERTED: &str = "cel.@mapInsert";
+pub(super) const INSERTED: &str = "cel.@mapInsert";
 /// The function that sorts a list by a list of keys.
-pub(in crate::schema) const SORTED: &str = "@sortByAssociatedKeys";
+pub(super) const SORTED: &str = "@sortByAssociatedKeys";
 
 /// What the expansion of an expression adds to it.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ pub(super) fn expand(expression: &mut IdedExpr) -> Expansion {
 }
 
 /// Expands all macros in an expression for its evaluation, which needs the functions [`PAIRS`], [`INSERTED`] and [`SORTED`].
-pub(in crate::schema) fn expand_for_evaluation(expression: &mut IdedExpr) {
+pub(super) fn expand_for_evaluation(expression: &mut IdedExpr) {
     expand_as(expression, true);
 }
 
