@@ -32,7 +32,6 @@ fn pairs(range: CelValue) -> Result<CelValue, ExecutionError> {
     Ok(CelValue::List(Arc::new(pairs)))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the library calls it with values")]
 fn inserted(Arguments(arguments): Arguments) -> Result<CelValue, ExecutionError> {
     let (map, added): (_, Vec<(Key, CelValue)>) = match arguments.as_slice() {
         [CelValue::Map(map), CelValue::Map(other)] => {
