@@ -63,8 +63,8 @@ impl Kubectl {
             .kill_on_drop(true)
             .spawn()?;
         if let Some(mut stdin) = kubectl.stdin.take() {
-            let documents: String = objects.iter().map(|object| format!("---\n{object}\n")).collect();
-            stdin.write_all(documents.as_bytes()).await?;
+            let documents: Vec<String> = objects.iter().map(|object| format!("---\n{object}\n")).collect();
+            stdin.write_all(documents.concat().as_bytes()).await?;
         }
         Ok(kubectl.wait_with_output().await?)
     }
@@ -223,7 +223,7 @@ async fn explained(kubectl: &Kubectl) -> anyhow::Result<String> {
         let fields = text.lines().filter(|line| line.starts_with("   ") && line.contains("\t<"));
         let fields: Vec<&str> = fields.collect();
         ensure!(fields.len() > 2, "kubectl explain {resource}: {text}");
-        printed += &format!("{resource}:\n{}\n", fields.join("\n"));
+        printed.extend([resource, ":\n", &fields.join("\n"), "\n"]);
     }
     Ok(printed)
 }

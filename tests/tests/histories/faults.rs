@@ -57,7 +57,7 @@ const FAULTS: [Fault; 20] = [
     }),
     Fault("a uid that is used again", Check::Versions, &[], |history| {
         for stored in objects(history).into_iter().filter(|stored| stored.uid == "u3") {
-            stored.uid = "u1".to_owned();
+            "u1".clone_into(&mut stored.uid);
         }
     }),
     Fault("events in the wrong order", Check::WatchOrder, &[], |history| {
