@@ -23,6 +23,7 @@ mod scale;
 mod set;
 mod typed;
 mod value;
+mod versioned;
 mod versions;
 
 use std::borrow::Cow;

@@ -15,7 +15,7 @@ use super::prune::pruned;
 use super::set::Set;
 use super::typed::{check, fields};
 use super::value::equal;
-use super::versions::Versioned;
+use super::versioned::Versioned;
 use crate::cause::text;
 use crate::schema::Schema;
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::compare::Changes;
 use super::set::Set;
-use super::versions::{Versioned, Versions};
+use super::versioned::Versioned;
+use super::versions::Versions;
 
 /// What differs between two objects in one version, without the fields that the endpoint never changes.
 #[derive(Debug)]

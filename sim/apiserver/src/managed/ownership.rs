@@ -11,7 +11,8 @@ use super::manager::Manager;
 use super::path::Step;
 use super::reconcile::reconciled;
 use super::set::Set;
-use super::versions::{Versioned, Versions};
+use super::versioned::Versioned;
+use super::versions::Versions;
 use crate::schema::Schema;
 
 /// Maximum number of update entries of an object.

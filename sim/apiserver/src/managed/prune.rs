@@ -8,7 +8,8 @@ use super::entries::{Entries, Entry};
 use super::merge::remove;
 use super::set::Set;
 use super::typed::fields;
-use super::versions::{Versioned, Versions};
+use super::versioned::Versioned;
+use super::versions::Versions;
 
 /// Returns a merged object without the fields of the manager's last entry that neither another entry nor its new one has.
 ///

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_several_fields_stands_for_all() {
+    fn one_of_several_fields_represents_all() {
         let body = json!({"metadata": {"name": "a"}, "spec": {"x": 1, "y": 1, "size": "1"}, "other": {}});
         let head = "failed to create typed patch object (/a; g/v, Kind=K)";
         let all = format!("{head}: errors:\n.spec.(size or x or y){UNDECLARED}");
