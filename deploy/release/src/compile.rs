@@ -80,8 +80,6 @@ fn environment(metadata: &Metadata, target: Target) -> anyhow::Result<Vec<(Strin
     ];
     if target == Target::Arm64 {
         variables.push((format!("CARGO_TARGET_{}_LINKER", variable.to_uppercase()), compiler));
-        // The allocator works with pages of up to 64 KiB, which some kernels use. It would assume the size of this machine.
-        variables.push(("JEMALLOC_SYS_WITH_LG_PAGE".to_owned(), "16".to_owned()));
     }
     Ok(variables)
 }

@@ -4,6 +4,7 @@
 //! special handling. It is parsed either from a custom resource definition or from the OpenAPI components of the built-in kinds.
 //! Both give the same nodes, so the code that uses them (patches, field ownership, validation) exists only once.
 
+mod compiled;
 mod cost;
 mod defaults;
 mod embedded;
@@ -43,11 +44,13 @@ impl Schema {
     /// The causes for which the server refuses the schema; their fields start with `openAPIV3Schema`, to which the server adds
     /// `spec.validation.` when all versions have the same schema, `spec.versions[0].schema.` otherwise.
     pub fn from_crd(open_api_v3_schema: &Value) -> Result<Self, Vec<Cause>> {
-        let causes = structural::check(open_api_v3_schema, "openAPIV3Schema");
-        if !causes.is_empty() {
-            return Err(causes);
-        }
-        Ok(Self { arena: Arc::new(read::custom_resource(open_api_v3_schema)) })
+        compiled::once(open_api_v3_schema, || {
+            let causes = structural::check(open_api_v3_schema, "openAPIV3Schema");
+            if !causes.is_empty() {
+                return Err(causes);
+            }
+            Ok(Self { arena: Arc::new(read::custom_resource(open_api_v3_schema)) })
+        })
     }
 
     /// Parses the type `name` from the `components.schemas` of an OpenAPI v3 document.

@@ -9,7 +9,7 @@ use lockstep_subjects as subjects;
 const SEEDS: u64 = 100;
 
 #[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();

@@ -6,7 +6,6 @@ use super::document::{EMBEDDED, entries, flag, text};
 use crate::cause::Cause;
 use crate::schema::cost::{self, Budget, Declaration, Occurrences};
 use crate::schema::node::DEPTH_MAX;
-use crate::schema::rule::Rule;
 use crate::schema::typing::{self, Checked, Refusal, Variables};
 
 /// Returns the causes of rules that do not compile, that use old values which can't be matched, or that cost too much.
@@ -93,10 +92,11 @@ impl Compiler<'_> {
             let detail = "may not be set if oldSelf is not used in rule";
             Cause::invalid(format!("{}.optionalOldSelf", rule.path), optional, detail)
         });
-        match typing::check_rule(rule.text("rule"), &rule.variables) {
+        let uses_old = match typing::check_rule(rule.text("rule"), &rule.variables) {
             Ok(checked) => {
                 let each = cost::estimate(&checked, rule.declaration);
                 self.cost(rule, "rule", rule.place.occurrences.cost(each, rule.declaration));
+                checked.expression.references().has_variable("oldSelf")
             }
             Err(refusal) => {
                 let detail = match refusal {
@@ -108,11 +108,10 @@ impl Compiler<'_> {
                 self.causes.extend(unused_old);
                 return;
             }
-        }
+        };
         if !rule.text("messageExpression").is_empty() {
             self.message(rule, typing::check_message(rule.text("messageExpression"), &rule.variables));
         }
-        let uses_old = Rule::read(rule.source).uses_old;
         if let (true, Some(list)) = (uses_old, rule.place.unmatched) {
             let detail =
                 format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
