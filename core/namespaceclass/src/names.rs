@@ -25,7 +25,8 @@ pub const FIELD_MANAGER: &str = "lockstep-namespaceclass";
 /// Gauge: the namespaces whose label names a class that does not exist.
 pub const UNRESOLVED_METRIC: &str = "lockstep_namespaceclass_unresolved_namespaces";
 
-/// Condition of a class: whether every one of its resources can be applied.
+/// Condition of a class: whether every one of its resources can be applied. It is Unknown while the operator does not notice
+/// changes of classes, namespaces or bindings.
 pub const VALID: &str = "Valid";
 /// Condition of a binding: whether the namespace holds all resources of its class and none of an earlier one.
 pub const READY: &str = "Ready";
@@ -46,9 +47,10 @@ pub mod reason {
     pub type Reason = &'static str;
 
     /// All reasons of conditions.
-    pub const ALL: [Reason; 19] = [
+    pub const ALL: [Reason; 20] = [
         ALL_RESOURCES_VALID,
         INVALID_RESOURCES,
+        WATCH_FAILED,
         PAUSED,
         ALL_NAMESPACES_CHANGED,
         ROLLING_OUT,
@@ -79,6 +81,8 @@ pub mod reason {
     pub const ALL_RESOURCES_VALID: &str = "AllResourcesValid";
     /// Some resources of the class can't be applied as the class defines them.
     pub const INVALID_RESOURCES: &str = "InvalidResources";
+    /// A kind that every decision needs can't be watched any more, so changes of its objects are not noticed.
+    pub const WATCH_FAILED: &str = "WatchFailed";
     /// The class is paused. On a binding: its class was paused before the namespace had the resources.
     pub const PAUSED: &str = "Paused";
     /// `RolledOut` is true: every namespace has been brought to the generation of the class.

@@ -16,24 +16,28 @@ use super::model::{Binding, Class, Resolved};
 use super::names::{CONFIRM_REMOVAL_ANNOTATION, OBJECTS_ADOPTED, PAUSED, READY, ROLLED_OUT, VALID, reason};
 use super::plan::Work;
 use super::resolved_class::Content;
+use super::store::Store;
 
 /// Returns the status of a class, and the conditions that changed. A class that is not paused has no condition `Paused`, and one
 /// that does not limit its rollout has no condition `RolledOut`.
 pub(super) fn of_class(
     class: &Class,
     content: &Content,
+    unwatchable: Option<String>,
     rollout: Option<Finding>,
     now: Now,
 ) -> (NamespaceClassStatus, Vec<Condition>) {
     let valid = content.entries.len();
-    let (status, reason, message) = if content.problems.is_empty() {
-        (Status::True, reason::ALL_RESOURCES_VALID, format!("{} can be applied", count(valid, "resource")))
-    } else {
+    let (status, reason, message) = if !content.problems.is_empty() {
         let problems = content
             .problems
             .iter()
             .map(|problem| format!("spec.resources[{}]: {}", problem.index, problem.message));
         (Status::False, reason::INVALID_RESOURCES, problems.collect::<Vec<_>>().join("; "))
+    } else if let Some(message) = unwatchable {
+        (Status::Unknown, reason::WATCH_FAILED, message)
+    } else {
+        (Status::True, reason::ALL_RESOURCES_VALID, format!("{} can be applied", count(valid, "resource")))
     };
     let mut wanted = class.status.clone();
     wanted.observed_generation = class.generation;
@@ -55,6 +59,17 @@ pub(super) fn of_class(
         .filter_map(|finding| conditions::set(&mut wanted.conditions, finding, class.generation, now));
     let changed = changed.collect();
     (wanted, changed)
+}
+
+/// Returns the message that kinds can't be watched any more, if that is so.
+pub(super) fn unwatchable(store: &Store) -> Option<String> {
+    let kinds = store
+        .unwatchable()
+        .map(|(kind, failure)| format!("{} can't be watched ({})", kind.plural, failure.message));
+    let kinds = kinds.collect::<Vec<_>>().join("; ");
+    (!kinds.is_empty()).then(|| {
+        format!("{kinds}, so changes are not noticed; grant the operator list and watch, or restore the CRD")
+    })
 }
 
 /// Returns the status of a binding whose class is paused, if a pass was interrupted or has never ended; `None` if the status is

@@ -33,6 +33,10 @@ pub struct Store {
     pub classes: Cache<String, Class>,
     /// Bindings by namespace; indexed by class.
     pub bindings: Cache<String, Binding>,
+    /// The kinds of the three above whose watches were refused after they were listed: how often in a row, and the first
+    /// refusal.
+    #[serde(with = "pairs")]
+    pub refused: BTreeMap<Arc<Kind>, (u32, Failure)>,
     /// The resources that carry our label, by kind.
     #[serde(with = "pairs")]
     pub resources: BTreeMap<Arc<Kind>, Resources>,
@@ -168,9 +172,7 @@ impl Store {
         let is_synced = resources.cache.is_synced();
         let is_refused = match failure.class {
             FailureClass::Throttled | FailureClass::Gone => !is_synced && resources.is_put_off_again(),
-            FailureClass::Forbidden | FailureClass::KindNotServed | FailureClass::Invalid => {
-                !is_synced || resources.fails_again()
-            }
+            _ if is_refusal(&failure) => !is_synced || resources.fails_again(),
             _ => !is_synced && resources.fails_again(),
         };
         if is_refused {
@@ -179,11 +181,33 @@ impl Store {
         is_refused
     }
 
+    /// Counts a refused watch of a kind that every decision needs. Other failures end without a change of the cluster, so
+    /// they are not counted. Returns whether there now are enough in a row to report it.
+    pub fn refuse_own(&mut self, kind: &Arc<Kind>, failure: Failure) -> bool {
+        if !is_refusal(&failure) {
+            return false;
+        }
+        let (count, _) = self.refused.entry(Arc::clone(kind)).or_insert((0, failure));
+        *count = count.saturating_add(1);
+        *count == ATTEMPTS
+    }
+
+    /// Returns the kinds that every decision needs and that can't be watched any more, with the server's answers.
+    pub fn unwatchable(&self) -> impl Iterator<Item = (&Kind, &Failure)> {
+        let reported = self.refused.iter().filter(|(_, (count, _))| *count >= ATTEMPTS);
+        reported.map(|(kind, (_, failure))| (&**kind, failure))
+    }
+
     /// Returns the kinds that classes need.
     pub fn kinds_in_use(&self) -> BTreeSet<Arc<Kind>> {
         let entries = self.resolved.values().flat_map(|resolved| &resolved.content.entries);
         entries.map(|entry| Arc::clone(&entry.kind)).collect()
     }
+}
+
+/// Returns whether the server will give the same answer until its configuration changes.
+fn is_refusal(failure: &Failure) -> bool {
+    matches!(failure.class, FailureClass::Forbidden | FailureClass::KindNotServed | FailureClass::Invalid)
 }
 
 /// Returns the key of a resource in the cache of its kind.

@@ -79,6 +79,9 @@ impl Control for Controller {
     }
 
     fn list_completed(&mut self, kind: &Arc<Kind>) {
+        if self.store.refused.remove(kind).is_some() {
+            self.wake_classes();
+        }
         match Watched::of(kind) {
             Watched::Namespaces => {
                 for (name, _) in self.store.namespaces.complete_list() {
@@ -204,7 +207,11 @@ impl Control for Controller {
             self.store.kinds.forget(&kind.api_version());
             self.wake_classes_using(kind);
         }
-        if self.store.refuse(kind, failure) {
+        if !matches!(Watched::of(kind), Watched::Resources) {
+            if self.store.refuse_own(kind, failure) {
+                self.wake_classes();
+            }
+        } else if self.store.refuse(kind, failure) {
             self.wake_bindings_using(kind);
         }
     }
@@ -215,6 +222,11 @@ impl Controller {
         self.store.drift_backoff.remove(namespace);
         self.leave_rollouts(namespace);
         self.store.unconfirmed.remove(&ObjectRef::namespaced(&names::binding(), namespace, namespace));
+    }
+
+    /// Enqueues all classes. There are few of them, but a binding in every namespace.
+    fn wake_classes(&mut self) {
+        self.outbox.woken.extend(self.store.classes.iter().map(|(name, _)| Key::Class(name.clone())));
     }
 
     fn wake_bindings_using(&mut self, kind: &Kind) {

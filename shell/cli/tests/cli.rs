@@ -31,6 +31,8 @@ mod sim;
 mod simulated;
 #[path = "cli/situations.rs"]
 mod situations;
+#[path = "cli/terminal.rs"]
+mod terminal;
 #[path = "cli/usage.rs"]
 mod usage;
 #[path = "cli/what_if.rs"]

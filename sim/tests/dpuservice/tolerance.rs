@@ -288,3 +288,43 @@ fn no_secret_value_is_exposed() {
     }
     assert!(output.len() > 1000);
 }
+
+/// DPF, Argo CD and the kubeconfigs name each cluster, and its server, in the same message.
+#[test]
+fn a_cause_that_six_clusters_share_is_named_once() {
+    let clusters = ["dpu-01", "dpu-02", "dpu-03", "dpu-04", "dpu-05", "dpu-06"];
+    let named = clusters.join(", ");
+    let mut bench = Bench::serving(&clusters);
+    // One after the other, and Argo CD has a change for them.
+    for cluster in clusters {
+        let cut_off = json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } });
+        bench.cluster.merge("DPUCluster", DPF, cluster, &cut_off);
+        bench.cluster.advance(Duration::from_secs(2));
+    }
+    let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });
+    bench.cluster.merge("DPUService", "default", "hbn", &change);
+    bench.cluster.advance(Duration::from_mins(30));
+    let (_, message) = bench.condition("hbn", "DPUClustersReady");
+    let expected =
+        format!("6 of 6 DPUClusters are not ready: {named} (NotReady: https://<server> does not answer.)");
+    assert_eq!(message, expected);
+    let (_, message) = bench.condition("hbn", "ApplicationsReady");
+    let expected = format!("0 of 6 Applications are synced and healthy; not: {named} (");
+    assert!(message.starts_with(&expected) && message.contains("https://<server>/"), "{message}");
+
+    for cluster in clusters {
+        let back = json!({ "metadata": { "annotations": { UNREACHABLE: null } } });
+        bench.cluster.merge("DPUCluster", DPF, cluster, &back);
+        let broken = json!({ "data": { "super-admin.conf": "bm9uZQ==" } });
+        bench.cluster.merge("Secret", DPF, &format!("{cluster}-admin-kubeconfig"), &broken);
+    }
+    bench.cluster.advance(Duration::from_mins(30));
+    let (_, message) = bench.condition("hbn", "Ready");
+    let expected = format!(
+        "ClusterSecretsReconciled: 6 of 6 clusters: {named} (Secret {DPF}/<cluster>-admin-kubeconfig can't be used: "
+    );
+    assert!(
+        message.starts_with(&expected) && message.matches("kubeconfig in YAML").count() == 1,
+        "{message}"
+    );
+}

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, Class, KubeRequest};
-use lockstep_namespaceclass::names::reason;
+use lockstep_namespaceclass::names::{namespace, reason};
 use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
 use serde_json::{Value, json};
 
@@ -38,6 +38,13 @@ const TABLE: &[Line] = &[
         scenario: "a resource names a namespace, until it no longer does",
         begin: spoil,
         end: fix,
+    },
+    Line {
+        condition: "Valid",
+        reason: "Unknown/WatchFailed",
+        scenario: "namespaces may not be watched any more, until they may",
+        begin: |bench| bench.cluster.permit_watches(&namespace(), false),
+        end: |bench| bench.cluster.permit_watches(&namespace(), true),
     },
     Line {
         condition: "Paused",

@@ -1,4 +1,5 @@
-//! Watches that can't list at first, with the same final state of every flow, and watches that can list but not watch.
+//! Watches that can't list at first, with the same final state of every flow, watches that can list but not watch, and a lost
+//! permission.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -6,6 +7,7 @@ use std::time::Duration;
 
 use lockstep_engine::action::{Class, Failure};
 use lockstep_engine::object::Kind;
+use lockstep_namespaceclass::names;
 use lockstep_sim::cluster::FaultModel;
 
 use super::bench::{Bench, settings};
@@ -75,5 +77,60 @@ fn an_unwatchable_kind_is_reported_once_and_until_it_can_be_watched() {
         bench.delete("/api/v1/namespaces/team/configmaps/a");
         bench.settle();
         assert!(bench.config_map("team", "a").is_some(), "{class}: what it watches, it repairs");
+    }
+}
+
+/// Returns the condition changes since the journal was cleared, in order of their objects.
+fn sorted(bench: &Bench) -> Vec<String> {
+    let mut lines: Vec<String> = bench.transitions().lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// There are few classes, and a binding in every namespace, so only the classes report it.
+#[test]
+fn a_kind_of_ours_that_may_not_be_watched_any_more_is_reported_once_on_the_classes() {
+    for kind in [names::namespace(), names::class(), names::binding()] {
+        let mut bench = Bench::new();
+        for class in ["db", "web"] {
+            bench.define(class, &[settings("a", "1")]);
+        }
+        bench.namespace("team", Some("web"));
+        bench.settle();
+        let ready = bench.ready("team");
+
+        // Two refusals may come from a server that is restarting.
+        bench.cluster.journal.clear();
+        bench.cluster.permit_watches(&kind, false);
+        bench.cluster.advance(Duration::from_millis(1500));
+        bench.cluster.permit_watches(&kind, true);
+        bench.settle();
+        assert_eq!(bench.transitions(), "", "{kind}");
+
+        bench.cluster.permit_watches(&kind, false);
+        bench.cluster.advance(Duration::from_mins(1));
+        let lines =
+            |change: &str| ["db", "web"].map(|class| format!("{} {class}: Valid={change}", names::class()));
+        let why = format!(
+            "{} can't be watched ({kind} can't be listed), so changes are not noticed; grant the operator list and \
+             watch, or restore the CRD",
+            kind.plural
+        );
+        assert_eq!(sorted(&bench), lines(&format!("Unknown WatchFailed: {why}")), "{kind}");
+        let events = bench.get("/apis/events.k8s.io/v1/events").expect("can be listed");
+        let events = events["items"].as_array().into_iter().flatten();
+        let of_watch = events.filter(|event| event["reason"] == "WatchFailed" && event["type"] == "Warning");
+        assert_eq!(of_watch.count(), 2, "{kind}");
+        assert_eq!(bench.ready("team"), ready, "{kind}");
+
+        bench.cluster.journal.clear();
+        bench.cluster.advance(Duration::from_mins(30));
+        assert_eq!(bench.carried().count(), 0, "{kind}");
+        bench.update("web", &[settings("a", "2")]);
+        bench.cluster.permit_watches(&kind, true);
+        bench.settle();
+        assert_eq!(sorted(&bench), lines("True AllResourcesValid: 1 resource can be applied"), "{kind}");
+        let value = &bench.config_map("team", "a").expect("exists")["data"]["value"];
+        assert_eq!(value, "2", "{kind}: changes are noticed again");
     }
 }

@@ -7,7 +7,7 @@ use lockstep_engine::conditions::{Finding, Status};
 use lockstep_engine::object::Name;
 
 use super::clusters::is_stale;
-use super::words::{grouped, list, state};
+use super::words::{ClusterMessage, grouped, list, state};
 use crate::desired::values::{rounded, values};
 use crate::destination;
 use crate::model::application::App;
@@ -37,17 +37,19 @@ impl Seen<'_> {
             message,
         };
         let all = self.apps.len();
-        let unready: Vec<String> = self
+        let unready: Vec<ClusterMessage> = self
             .store
             .staying()
             .filter(|(_, cluster)| !cluster.is_ready())
             .map(|(name, cluster)| {
-                let state =
-                    format!("{} ({} since {}", self.store.title(name), cluster.phase, cluster.unready_since);
-                match cluster.message.as_str() {
-                    "" => format!("{state})"),
-                    why => format!("{state}: {why})"),
-                }
+                let why = match cluster.message.as_str() {
+                    "" => String::new(),
+                    why => format!(": {why}"),
+                };
+                let words = format!("{} since {}{why}", cluster.phase, cluster.unready_since);
+                // Clusters that one cause affects rarely become unready in the same second.
+                let cause = format!("{}{why}", cluster.phase);
+                ClusterMessage::new(self.store, name, words).with_cause(self.store, name, &cause)
             })
             .collect();
         if all == 0 {
@@ -61,11 +63,8 @@ impl Seen<'_> {
             };
             return finding(Status::True, reason::SUCCESS, message);
         }
-        let message = format!(
-            "{} of {all} DPUClusters are not ready: {}",
-            unready.len(),
-            list(unready.iter().cloned())
-        );
+        let message =
+            format!("{} of {all} DPUClusters are not ready: {}", unready.len(), grouped(unready.into_iter()));
         finding(Status::False, reason::NOT_READY, message)
     }
 
@@ -78,11 +77,11 @@ impl Seen<'_> {
         };
         let (mut troubles, mut missing) = (Vec::new(), Vec::new());
         for cluster in self.apps.keys() {
-            let title = self.store.title(cluster);
+            let entry = |words: &str| ClusterMessage::new(self.store, cluster, words.to_owned());
             match self.store.found.get(*cluster).and_then(|found| found.trouble.as_ref()) {
-                Some(trouble) if trouble.passes => missing.push((title, trouble.words.clone())),
-                Some(trouble) => troubles.push((title, trouble.words.clone())),
-                None if self.store.argo_secret(cluster).is_none() => missing.push((title, String::new())),
+                Some(trouble) if trouble.passes => missing.push(entry(&trouble.words)),
+                Some(trouble) => troubles.push(entry(&trouble.words)),
+                None if self.store.argo_secret(cluster).is_none() => missing.push(entry("")),
                 None => {}
             }
         }
@@ -95,12 +94,8 @@ impl Seen<'_> {
                 format!("Argo CD does not have the Secrets of these yet: {}", grouped(missing.into_iter()));
             return finding(Status::False, reason::PENDING, message);
         }
-        let message = format!(
-            "{} of {} clusters: {}",
-            troubles.len(),
-            self.apps.len(),
-            grouped(troubles.iter().cloned())
-        );
+        let message =
+            format!("{} of {} clusters: {}", troubles.len(), self.apps.len(), grouped(troubles.into_iter()));
         finding(Status::False, reason::ERROR, message)
     }
 
@@ -153,20 +148,23 @@ impl Seen<'_> {
             message,
         };
         let refusals = self.failures.iter().filter(|(_, failure)| !failure.passes());
-        let failures: Vec<(String, String)> =
-            refusals.map(|(cluster, failure)| (self.store.title(cluster), failure.message.clone())).collect();
+        let failures: Vec<ClusterMessage> = refusals
+            .map(|(cluster, failure)| ClusterMessage::new(self.store, cluster, failure.message.clone()))
+            .collect();
         if !failures.is_empty() {
             let message = format!(
                 "{} Applications can't be written: {}",
                 failures.len(),
-                grouped(failures.iter().cloned())
+                grouped(failures.into_iter())
             );
             return finding(Status::False, reason::ERROR, message);
         }
-        let waiting: Vec<(String, String)> = self
+        let waiting: Vec<ClusterMessage> = self
             .apps
             .iter()
-            .filter_map(|(cluster, app)| Some((self.store.title(cluster), self.waits(cluster, *app)?)))
+            .filter_map(|(cluster, app)| {
+                Some(ClusterMessage::new(self.store, cluster, self.waits(cluster, *app)?))
+            })
             .collect();
         if waiting.is_empty() {
             let message = format!("{} Applications are as the spec says", self.apps.len());
@@ -184,7 +182,7 @@ impl Seen<'_> {
             "{} of {} Applications: {}",
             waiting.len(),
             self.apps.len(),
-            grouped(waiting.iter().cloned())
+            grouped(waiting.into_iter())
         );
         let reason = if self.service.is_paused() { reason::PAUSED } else { reason::PENDING };
         finding(Status::False, reason, message)
@@ -243,7 +241,7 @@ impl Seen<'_> {
                 Some(app) if !app.is_current() => "Argo CD has not looked at the change yet".to_owned(),
                 Some(app) => state(app),
             };
-            (self.store.title(cluster), words)
+            ClusterMessage::new(self.store, cluster, words)
         });
         let message = format!(
             "{} of {} Applications are synced and healthy; not: {}",

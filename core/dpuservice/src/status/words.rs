@@ -1,9 +1,11 @@
 //! Texts that several conditions contain.
 
 use lockstep_engine::action::Failure;
+use lockstep_engine::object::Name;
 
 use crate::model::application::App;
 use crate::source::Source;
+use crate::store::Store;
 use crate::store::outdated_sync::GRACE;
 
 /// The maximum number of clusters that a message names.
@@ -26,16 +28,67 @@ pub(super) fn state(app: &App) -> String {
     format!("{words}; {}: it is terminated {when}", operation.holds_up())
 }
 
-/// Returns clusters with their messages, which may be empty. Clusters with the same message are grouped.
-pub(super) fn grouped(clusters: impl Iterator<Item = (String, String)>) -> String {
-    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
-    for (title, words) in clusters {
-        match groups.iter_mut().find(|(known, _)| *known == words) {
-            Some((_, titles)) => titles.push(title),
-            None => groups.push((words, vec![title])),
+/// What a condition reports about one cluster.
+pub(super) struct ClusterMessage {
+    title: String,
+    /// It may be empty.
+    words: String,
+    /// The same for each cluster with the same cause.
+    cause: String,
+}
+
+impl ClusterMessage {
+    pub(super) fn new(store: &Store, cluster: &Name, words: String) -> Self {
+        let cause = without_names(store, cluster, &words);
+        Self { title: store.title(cluster), words, cause }
+    }
+
+    /// Sets the words without what differs between clusters with the same cause.
+    pub(super) fn with_cause(mut self, store: &Store, cluster: &Name, cause: &str) -> Self {
+        self.cause = without_names(store, cluster, cause);
+        self
+    }
+}
+
+/// Returns a text with placeholders for the name and the server of a cluster.
+fn without_names(store: &Store, cluster: &Name, text: &str) -> String {
+    let server = store.server(cluster).map(|server| server.strip_prefix("https://").unwrap_or(server));
+    let text = match server.filter(|server| !server.is_empty()) {
+        Some(server) => text.replace(server, "<server>"),
+        None => text.to_owned(),
+    };
+    let mut replaced = String::new();
+    let mut end = 0;
+    for (at, name) in text.match_indices(&*cluster.name) {
+        let after = at + name.len();
+        // Another name may contain this one, such as "dpu-10" "dpu-1".
+        let is_part = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
+        if !is_part(text[..at].chars().next_back()) && !is_part(text[after..].chars().next()) {
+            replaced.push_str(&text[end..at]);
+            replaced.push_str("<cluster>");
+            end = after;
         }
     }
-    list(groups.into_iter().map(|(words, mut titles)| {
+    replaced.push_str(&text[end..]);
+    replaced
+}
+
+/// Returns the messages with the names of their clusters. Clusters with the same cause are grouped.
+pub(super) fn grouped(messages: impl Iterator<Item = ClusterMessage>) -> String {
+    let mut groups: Vec<(ClusterMessage, Vec<String>)> = Vec::new();
+    for message in messages {
+        let is_same = |group: &ClusterMessage| group.words == message.words || group.cause == message.cause;
+        match groups.iter_mut().find(|(group, _)| is_same(group)) {
+            Some((group, titles)) => {
+                if group.words != message.words {
+                    group.words.clone_from(&group.cause);
+                }
+                titles.push(message.title);
+            }
+            None => groups.push((ClusterMessage { title: String::new(), ..message }, vec![message.title])),
+        }
+    }
+    list(groups.into_iter().map(|(ClusterMessage { words, .. }, mut titles)| {
         let more = titles.len().saturating_sub(NAMED_MAX);
         titles.truncate(NAMED_MAX);
         if more > 0 {

@@ -128,7 +128,8 @@ impl Controller {
         let content = self.enter(name, &class, content);
 
         let rollout = self.store.rollout(name, &class);
-        let (wanted, changed) = status::of_class(&class, &content, rollout, now);
+        let (wanted, changed) =
+            status::of_class(&class, &content, status::unwatchable(&self.store), rollout, now);
         if wanted == class.status {
             return Next::Done(verdict(may_pass));
         }

@@ -1,5 +1,7 @@
 //! `lockstep get`, against the embedded API server.
 
+use std::time::{Duration, Instant};
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -8,7 +10,7 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 
-use super::served::Served;
+use super::served::{PATIENCE, Served};
 use super::{fails, folder, misused, run, succeeds};
 
 /// Installs the CRDs of a controller.
@@ -75,5 +77,52 @@ async fn objects_are_shown_with_their_common_causes() {
     assert_eq!(document["objects"][0]["since"], "2026-01-01T00:00:00Z");
     misused(&get(&["pods"]), &["\"pods\"", "DPUService"]);
     misused(&get(&["-A", "-n", "default"]), &["--all-namespaces", "--namespace"]);
+    assert_eq!(served.terminate(), Some(0));
+}
+
+/// The kubeconfigs of six clusters can't be used, and the message of the condition would name a Secret for each of them.
+#[tokio::test]
+async fn a_cause_that_six_clusters_share_is_shown_once() {
+    let folder = folder();
+    let served =
+        Served::start(folder.path(), &["dev", "--controllers", "dpuservice", "--listen", "127.0.0.1:0"]);
+    served.shows(&["dpu-services/firewall", "Ready=True"]);
+    let client = Client::try_from(Config::new(served.url.parse().unwrap())).unwrap();
+    let api = |group: &str, version: &str, kind: &str| {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::<DynamicObject>::namespaced_with(client.clone(), "dpf-operator-system", &resource)
+    };
+    let secrets = api("", "v1", "Secret");
+    let clusters = api("provisioning.dpu.nvidia.com", "v1alpha1", "DPUCluster");
+    let names = ["dpu-11", "dpu-12", "dpu-13", "dpu-14", "dpu-15", "dpu-16"];
+    for name in names {
+        let secret = format!("{name}-admin-kubeconfig");
+        let broken = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret}, "stringData": {"super-admin.conf": "none"},
+        });
+        secrets.create(&PostParams::default(), &serde_json::from_value(broken).unwrap()).await.unwrap();
+        let cluster = json!({
+            "apiVersion": "provisioning.dpu.nvidia.com/v1alpha1", "kind": "DPUCluster", "metadata": {"name": name},
+            "spec": {"type": "kamaji", "kubeconfig": secret},
+        });
+        clusters.create(&PostParams::default(), &serde_json::from_value(cluster).unwrap()).await.unwrap();
+    }
+
+    let cause = format!(
+        "  1 DPUService: Error: ClusterSecretsReconciled: 6 of 8 clusters: {} (Secret dpf-operator-system/\
+         <cluster>-admin-kubeconfig can't be used: ",
+        names.join(", ")
+    );
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let shown = succeeds(&run(folder.path(), &["get", "-A", "--kubeconfig", "lockstep.kubeconfig"]));
+        if let Some(line) = shown.lines().find(|line| line.starts_with(&cause)) {
+            assert_eq!(line.matches("can't be used").count(), 1, "{line}");
+            assert!(line.ends_with(" (dpu-services/firewall)"), "{line}");
+            break;
+        }
+        assert!(Instant::now() < end, "{shown}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
     assert_eq!(served.terminate(), Some(0));
 }

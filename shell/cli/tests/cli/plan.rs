@@ -124,6 +124,12 @@ fn a_plan_shows_every_write_and_makes_none() {
     );
     assert!(deleted.contains("ConfigMap shop/web-settings"), "{deleted}");
 
+    // It must run the named controllers, whose CRDs are missing here, and no others.
+    for flag in ["--controllers", "--controller"] {
+        let other = plan(folder.path(), &debug, &[flag, "bridge"]);
+        fails(&other, &["controller bridge", "lockstep crds --controllers bridge"]);
+    }
+
     let invalid = CLASS.replace("resources:", "resorces:");
     fails(&plan(folder.path(), &invalid, &[]), &["NamespaceClass.namespaceclass.akuity.io web", "refuse"]);
     let missing = CLASS.replace("name: web\n", "name: other\n");

@@ -1,10 +1,11 @@
 //! `lockstep sim`.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::terminal::terminal;
 use super::{folder, lockstep, misused, run, succeeds};
 
 fn object(output: &Output) -> serde_json::Value {
@@ -63,6 +64,47 @@ fn sim_shows_its_progress_in_a_pipe_and_keeps_its_result_on_ctrl_c() {
     assert_eq!(report["interrupted"], true);
     let runs = report["runs"].as_u64();
     assert!(runs >= done.parse().ok() && runs < Some(100_000), "{report}");
+}
+
+#[test]
+fn sim_draws_a_bar_on_a_terminal_and_clears_it() {
+    let folder = folder();
+    let (mut screen, end) = terminal();
+    let args =
+        ["sim", "--seeds", "0..100000", "--controllers", "namespaceclass", "--duration", "5m", "--json"];
+    let mut command = lockstep(folder.path());
+    let sim = command.args(args).env("TERM", "xterm").stdout(Stdio::piped()).stderr(end).spawn().unwrap();
+    // The test has no end of the program, so that reading ends with the program.
+    drop(command);
+    let (mut shown, mut bytes, mut bar) = (Vec::new(), [0; 4096], None);
+    while let Ok(count @ 1..) = screen.read(&mut bytes) {
+        shown.extend(&bytes[..count]);
+        if bar.is_none() {
+            bar = String::from_utf8_lossy(&shown).split('\r').find_map(bar_with_runs);
+            if bar.is_some() {
+                kill_process(Pid::from_child(&sim), Signal::INT).unwrap();
+            }
+        }
+    }
+    let shown = String::from_utf8_lossy(&shown);
+    let (bar, rest) = bar.unwrap_or_else(|| panic!("no bar in {shown:?}"));
+    // All 100 columns are used. The width of the bar depends on the texts beside it.
+    assert!(bar.chars().count() > 30, "{bar}");
+    let [per_second, left] = rest.split("  ").collect::<Vec<_>>()[..] else { panic!("{rest}") };
+    assert!(per_second.ends_with("/s") && left.starts_with(|letter: char| letter.is_ascii_digit()), "{rest}");
+    // The cursor is in an empty line, and no line for pipes was printed.
+    assert!(shown.ends_with("\r\u{1b}[2K") && !shown.contains("about"), "{shown:?}");
+    let output = sim.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(object(&output)["interrupted"], true);
+}
+
+/// Returns the bar and the texts after the number of runs, if the line is complete and at least one run was made.
+fn bar_with_runs(line: &str) -> Option<(String, String)> {
+    let (before, rest) = line.split_once("/100000 runs  ")?;
+    let (bar, done) = before.split_once("namespaceclass  ")?.1.split_once("  ")?;
+    let rest = rest.split_once(" left")?.0;
+    (done.parse::<u64>().ok()? > 0).then(|| (bar.to_owned(), rest.to_owned()))
 }
 
 #[test]
