@@ -57,16 +57,13 @@ pub fn wanted(
 }
 
 /// Returns the conditions `Paused` and `RolledOut`, and removes those that do not apply. A rollout neither begins nor ends while
-/// the service is paused, or while a kind can't be watched.
+/// the service is paused.
 fn of_change(status: &mut DPUServiceStatus, store: &Store, key: &Name, service: &Service) -> Option<Finding> {
     if let Some(paused) = paused(service) {
         return Some(paused);
     }
     status.conditions.retain(|known| known.type_ != condition::PAUSED);
-    if store.unwatchable_kind().is_some() {
-        return None;
-    }
-    let rolled_out = rolled_out(store, key, service);
+    let rolled_out = rolled_out(store, key, service).map(|finding| judged(store, finding));
     if rolled_out.is_none() {
         status.conditions.retain(|known| known.type_ != condition::ROLLED_OUT);
     }

@@ -44,8 +44,10 @@ pub struct ProcessState {
     pub replaced: BTreeMap<ObjectRef, VecDeque<(Duration, Arc<Value>)>>,
     /// The generation of each delivered object, and the time at which it was first delivered.
     pub generations: BTreeMap<ObjectRef, (i64, Duration)>,
-    /// The kinds that it may not watch, and the time at which it observed that.
+    /// The kinds that it may not watch, or that are not served, and the time at which it observed that.
     pub refused: BTreeMap<Arc<Kind>, Duration>,
+    /// When it last received a complete list of each kind.
+    pub listed: BTreeMap<Arc<Kind>, Duration>,
     /// The objects in lists that have started and are not complete.
     listing: BTreeMap<Arc<Kind>, BTreeSet<ObjectRef>>,
     /// Whether it leads.
@@ -309,9 +311,11 @@ impl ProcessState {
                 let is_gone = |object: &ObjectRef| object.kind == *kind && !listed.contains(object);
                 let gone: Vec<_> = self.observed.extract_if(.., |object, _| is_gone(object)).collect();
                 for (object, before) in gone {
+                    self.generations.remove(&object);
                     self.replace(object, at, before);
                 }
                 self.refused.remove(kind);
+                self.listed.insert(Arc::clone(kind), at);
             }
             Event::Applied { kind, object } => {
                 let name = reference(kind, object);
@@ -319,7 +323,9 @@ impl ProcessState {
                     listing.insert(name.clone());
                 }
                 let generation = generation(object);
-                if self.generations.get(&name).is_none_or(|(before, _)| *before != generation) {
+                let known = self.observed.get(&name);
+                let is_other = known.is_some_and(|known| metadata(known, "uid") != metadata(object, "uid"));
+                if is_other || self.generations.get(&name).is_none_or(|(before, _)| *before != generation) {
                     self.generations.insert(name.clone(), (generation, at));
                 }
                 if let Some(before) = self.observed.insert(name.clone(), Arc::clone(object)) {
@@ -328,6 +334,7 @@ impl ProcessState {
             }
             Event::Deleted { kind, object } => {
                 let name = reference(kind, object);
+                self.generations.remove(&name);
                 if let Some(before) = self.observed.remove(&name) {
                     self.replace(name, at, before);
                 }
@@ -342,7 +349,9 @@ impl ProcessState {
                     self.retry_after.push_back((at, *delay));
                 }
             }
-            Event::WatchFailed { kind, failure } if failure.class == Class::Forbidden => {
+            Event::WatchFailed { kind, failure }
+                if matches!(failure.class, Class::Forbidden | Class::KindNotServed) =>
+            {
                 self.refused.entry(Arc::clone(kind)).or_insert(at);
             }
             Event::Started | Event::WatchFailed { .. } | Event::TimerFired => {}

@@ -8,6 +8,7 @@ pub mod bridge;
 pub mod bugs;
 pub mod dpuservice;
 pub mod namespaceclass;
+mod passes;
 pub mod sentinel;
 pub mod together;
 

@@ -76,6 +76,28 @@ fn while_a_kind_can_not_be_watched_what_is_known_stays() {
     }
 }
 
+#[test]
+fn while_a_kind_can_not_be_watched_the_end_of_a_rollout_is_unknown() {
+    let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
+    let limit = json!({ "spec": { "rollout": { "maxUnavailable": 1 } } });
+    bench.cluster.merge("DPUService", "default", "hbn", &limit);
+    bench.cluster.advance(Duration::from_mins(5));
+    assert_eq!(bench.condition("hbn", "RolledOut").0, "True/AllClustersChanged");
+
+    let is_over = Rc::<Cell<bool>>::default();
+    let refused = Refused { kind: "Secret", class: Class::Forbidden, is_over: Rc::clone(&is_over) };
+    bench.cluster.weather = Box::new(refused);
+    bench.cluster.crash(bench.cluster.processes() - 1, Some(Duration::ZERO));
+    bench.cluster.advance(Duration::from_mins(2));
+    let (state, message) = bench.condition("hbn", "RolledOut");
+    assert_eq!(state, "Unknown/Error", "{message}");
+    assert!(message.contains("Secrets can't be watched (injected)"), "{message}");
+
+    is_over.set(true);
+    bench.cluster.advance(Duration::from_mins(5));
+    assert_eq!(bench.condition("hbn", "RolledOut").0, "True/AllClustersChanged");
+}
+
 /// DPF was uninstalled: none of its clusters is reachable, and the API server no longer serves DPUClusters.
 #[test]
 fn without_dpf_a_service_can_go() {

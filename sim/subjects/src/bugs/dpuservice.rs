@@ -11,12 +11,14 @@ use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::{Value, json};
 
 use self::argocd::{EndsEverySync, FollowsLooks, GivesSyncsUp, NamesNoHook};
+use self::watches::{EmptiesRollout, Freezes, WaitsForUnserved};
 use super::common::{
     Asked, DpuClusters, Ignores, Known, LogsSecrets, NoFinalizer, Secrets, Unheard, change, decoded, is,
 };
 use super::requests::{StatusAlways, TimesMove};
 
 mod argocd;
+mod watches;
 
 const fn bug(
     name: &'static str,
@@ -107,6 +109,21 @@ pub(super) const BUGS: &[Bug] = &[
         "writes_every_comparison_time",
         "The time of each comparison by Argo CD is written to the status.",
         plant::<FollowsLooks>,
+    ),
+    bug(
+        "freezes_while_a_kind_is_refused",
+        "While a kind can't be watched, no status is written.",
+        plant::<Freezes>,
+    ),
+    bug(
+        "empties_the_rollout",
+        "While DPUClusters or Applications can't be watched, the rollout is 0/0.",
+        plant::<EmptiesRollout>,
+    ),
+    bug(
+        "waits_for_unserved_clusters",
+        "If DPUClusters are not served, those that existed are treated as existing, and a deletion waits for them.",
+        plant::<WaitsForUnserved>,
     ),
     bug("writes_every_status", "The status is written even if it has not changed.", plant::<StatusAlways>),
     bug(

@@ -1,4 +1,4 @@
-//! Mistakes that a Sentinel could make with the expressions of its configuration, and with a second replica.
+//! Mistakes that a Sentinel could make with the selector and the expressions of its configuration, and with a second replica.
 
 use std::sync::Arc;
 
@@ -46,6 +46,11 @@ pub(super) const BUGS: &[Bug] = &[
         "loses_additional_fields",
         "Events have only the fields of the specification.",
         plant::<LosesAdditionalFields>,
+    ),
+    bug(
+        "selectors_are_not_validated",
+        "An invalid selector counts as valid, and selects nothing.",
+        plant::<SelectorsAreNotValidated>,
     ),
 ];
 
@@ -148,5 +153,22 @@ impl Flaw for LosesAdditionalFields {
             *events = sent.into();
         }
         None
+    }
+}
+
+/// The machine sees a selector that no resource matches.
+#[derive(Default)]
+struct SelectorsAreNotValidated;
+
+impl Flaw for SelectorsAreNotValidated {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(specification(event, |spec| {
+            let labels = spec.pointer_mut("/shardSelector/matchLabels").and_then(Value::as_object_mut);
+            for (_, value) in labels.into_iter().flatten() {
+                if value.as_str().is_some_and(|value| value.contains(' ')) {
+                    *value = "nowhere".into();
+                }
+            }
+        }))
     }
 }

@@ -22,6 +22,7 @@ use super::identity;
 use super::setup::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
 
 mod ended;
+mod judged;
 mod past;
 mod returned;
 mod rollout;
@@ -117,6 +118,21 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "a_rollout_keeps_its_limit",
         sentence: "No ready cluster gets another version or other values while the process knows as many others to be in change as the service permits.",
         holds: rollout::a_rollout_keeps_its_limit,
+    },
+    Invariant {
+        name: "no_condition_of_a_service_freezes",
+        sentence: "A pass over a service that succeeds while some kind can't be watched leaves all conditions at the generation that was known when it began.",
+        holds: judged::no_condition_freezes,
+    },
+    Invariant {
+        name: "only_what_cannot_be_watched_is_unknown",
+        sentence: "While a kind can't be watched, exactly the conditions that depend on it are Unknown.",
+        holds: judged::only_what_cannot_be_watched_is_unknown,
+    },
+    Invariant {
+        name: "the_last_reports_are_kept",
+        sentence: "While DPUClusters or Applications can't be watched, a status keeps its rollout and Argo CD's last reports.",
+        holds: judged::the_last_reports_are_kept,
     },
     Invariant {
         name: "credentials_stay_in_secrets",

@@ -216,8 +216,9 @@ fn express(client: &mut dyn Client, random: &mut Random) {
 
 /// Sets an invalid configuration that the API server accepts.
 fn misconfigure(client: &mut dyn Client, random: &mut Random) {
-    let spec = match random.below(4) {
+    let spec = match random.below(5) {
         0 => json!({ "hyperfleetAPI": { "url": "http://" } }),
+        3 => json!({ "shardSelector": { "matchLabels": { "region": "us east" } } }),
         1 => json!({ "broker": { "urlSecretRef": { "name": "another" } } }),
         2 => json!({ "messageDecision": { "result": "resource.generation >" } }),
         _ => json!({ "hyperfleetAPI": { "url": "http://nowhere" } }),

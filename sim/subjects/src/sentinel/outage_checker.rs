@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockstep_engine::action::{Action, ActionId, BrokerRequest, Class, Fetch, KubeRequest, Outcome, Success};
 use lockstep_engine::machine::{Event, Step};
+use lockstep_engine::object::generation;
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_sentinel::metrics;
 use lockstep_sim::subject::Testimony;
@@ -25,6 +26,8 @@ const LOSSES_WITHIN: Duration = Duration::from_mins(1);
 pub(super) struct Troubles {
     asked: BTreeMap<ActionId, Asked>,
     object: Option<(String, Value)>,
+    /// The generation of the configuration, if its selector is invalid.
+    invalid_selector: Option<i64>,
     /// Whether the last attempt to connect, or to read the connection's Secret, has failed.
     is_cut_off: bool,
     /// Whether the last cycle skipped pages, and no page was read since.
@@ -50,7 +53,9 @@ impl Troubles {
     pub(super) fn see(&mut self, now: Now, event: &Event, step: &Step) -> Result<(), Testimony> {
         match event {
             Event::Applied { kind, object } if kind.kind == "SentinelConfig" => self.observed(object),
-            Event::Deleted { .. } | Event::ListStarted { .. } => self.object = None,
+            Event::Deleted { .. } | Event::ListStarted { .. } => {
+                (self.object, self.invalid_selector) = (None, None);
+            }
             Event::Finished { id, outcome } => match self.asked.remove(id) {
                 Some(Asked::Broker) => self.answered(outcome, now)?,
                 Some(Asked::Page(url)) => self.came(url, outcome),
@@ -95,6 +100,7 @@ impl Troubles {
             *self =
                 Self { object: Some((uid.to_owned(), object["spec"].clone())), record, ..Self::default() };
         }
+        self.invalid_selector = has_invalid_selector(&object["spec"]).then(|| generation(object));
     }
 
     fn answered(&mut self, outcome: &Outcome, now: Now) -> Result<(), Testimony> {
@@ -173,6 +179,16 @@ impl Troubles {
         ];
         let conditions = || status["conditions"].as_array().into_iter().flatten();
         let is_true = |name: &str| conditions().any(|it| it["type"] == name && it["status"] == "True");
+        let is_invalid =
+            self.invalid_selector.is_some_and(|generation| status["observedGeneration"] == generation);
+        if is_invalid && is_true("ConfigValid") {
+            return Err(Testimony {
+                invariant: "invalid_selectors_are_reported",
+                sentence: "ConfigValid is not True if the selector of the configuration is invalid.",
+                seen: "ConfigValid is True, and a value in spec.shardSelector is no value of a label"
+                    .to_owned(),
+            });
+        }
         let unreported = wrong.into_iter().find(|(is_wrong, name)| *is_wrong && is_true(name));
         unreported.map_or(Ok(()), |(_, name)| {
             Err(Testimony {
@@ -182,4 +198,10 @@ impl Troubles {
             })
         })
     }
+}
+
+/// Returns whether a value in a selector is no value of a label. The simulation makes no other mistake in selectors.
+fn has_invalid_selector(spec: &Value) -> bool {
+    let labels = spec["shardSelector"]["matchLabels"].as_object().into_iter().flatten();
+    labels.into_iter().any(|(_, value)| value.as_str().is_some_and(|value| value.contains(' ')))
 }

@@ -33,8 +33,10 @@ const SECRETS: [(&str, &str); 6] = [
 
 /// Restores everything. Controllers have an operation of this name.
 const RESTORE: &str = "put everything right";
-/// Concerns the processes of all controllers: no cluster has such permissions.
-const FORBID_WATCHES: &str = "take a permission to watch";
+/// The operations that occur only where each controller is alone. A permission to watch concerns the processes of all controllers,
+/// which no cluster has. Bridges have no operation that removes the CRD of DPUClusters.
+const ALONE: [&str; 4] =
+    [RESTORE, "take a permission to watch", dpuservice::DELETE_CRD, dpuservice::CREATE_CRD];
 /// Two controllers have an operation of this name.
 const SQUAT: &str = "squat on a name";
 
@@ -54,7 +56,7 @@ const CROSSING: &[Operation] = &[
 
 pub(super) static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
     let of_members = MEMBERS.iter().flat_map(|member| {
-        let acts = member.operations().iter().filter(|act| ![RESTORE, FORBID_WATCHES].contains(&act.name));
+        let acts = member.operations().iter().filter(|act| !ALONE.contains(&act.name));
         acts.map(|act| match act.name {
             SQUAT if member.name() == DpuService.name() => {
                 Operation { name: "squat on a name in Argo CD's namespace", ..*act }

@@ -4,88 +4,16 @@ use std::time::Duration;
 
 use lockstep_bridge::model::service;
 use lockstep_bridge::names::{self, condition, control_plane_namespace, reason};
-use lockstep_engine::machine::{Event, Note, ReconcileResult};
-use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, metadata};
+use lockstep_engine::object::{Name, ObjectRef};
 use lockstep_external::hypershift;
-use lockstep_sim::cluster::{Change, What};
-use lockstep_sim::history::ProcessState;
+use lockstep_sim::cluster::Change;
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
-/// A successful pass over a bridge that is not being deleted.
-struct Judged<'a> {
-    object: &'a ObjectRef,
-    state: &'a ProcessState,
-    began: Duration,
-    /// The kind that was listed by the event that ended the pass.
-    listed: Option<&'a Kind>,
-    /// The bridge as the process received it.
-    observed: &'a Value,
-    /// The bridge as it is on the server.
-    bridge: &'a Value,
-}
-
-impl Judged<'_> {
-    fn conditions(&self) -> impl Iterator<Item = &Value> {
-        self.bridge["status"]["conditions"].as_array().into_iter().flatten()
-    }
-
-    fn condition(&self, name: &str) -> Option<&Value> {
-        self.conditions().find(|condition| condition["type"] == name)
-    }
-
-    /// Returns whether the process has known since before the pass that it may not watch a kind.
-    fn is_refused(&self, kind: &Kind) -> bool {
-        let mut refused = self.state.refused.iter();
-        refused.any(|(refused, since)| **refused == *kind && *since <= self.began)
-            && self.listed != Some(kind)
-    }
-}
-
-/// Returns the successful passes of this step.
-fn judged<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Judged<'a>> {
-    let (process, notes, event) = match &moment.entry.what {
-        What::Stepped { process, step, event, .. } => (*process, step.notes.as_slice(), Some(event)),
-        _ => (0, &[][..], None),
-    };
-    notes.iter().filter_map(move |note| {
-        let Note::Reconciled {
-            object,
-            result: ReconcileResult::Converged | ReconcileResult::Requeued { .. },
-            took,
-            ..
-        } = note
-        else {
-            return None;
-        };
-        let state = moment.history.process(process)?;
-        let (observed, bridge) = (state.observed.get(object)?, moment.server.object(object)?);
-        // A pass that ends because the bridge was removed has evaluated nothing.
-        let is_lost = event.is_some_and(|event| state.loses(object, event));
-        let stays = metadata(observed, "uid") == metadata(bridge, "uid") && !is_deleting(bridge) && !is_lost;
-        let began = moment.entry.at.saturating_sub(*took);
-        let listed = match event {
-            Some(Event::ListCompleted { kind }) => Some(&**kind),
-            _ => None,
-        };
-        stays.then_some(Judged { object, state, began, listed, observed, bridge })
-    })
-}
-
-fn first(mut wrong: impl Iterator<Item = String>) -> Result<(), String> {
-    wrong.next().map_or(Ok(()), Err)
-}
+use crate::passes::{first, successful};
 
 pub(super) fn no_condition_freezes(moment: &Moment<'_>) -> Result<(), String> {
-    first(judged(moment).filter_map(|pass| {
-        let (known, since) = pass.state.generations.get(pass.object)?;
-        let lags = |place: &Value| place["observedGeneration"].as_i64().unwrap_or(0) < *known;
-        let status = &pass.bridge["status"];
-        let frozen = std::iter::once(status).chain(pass.conditions()).find(|place| lags(place))?;
-        let name = frozen["type"].as_str().unwrap_or("the status");
-        (*since <= pass.began)
-            .then(|| format!("{} of {} is of an earlier generation than {known}", name, pass.object))
-    }))
+    first(successful(moment).filter_map(|pass| pass.frozen(|_| true)))
 }
 
 pub(super) fn what_cannot_be_watched_is_unknown(moment: &Moment<'_>) -> Result<(), String> {
@@ -97,7 +25,7 @@ pub(super) fn what_cannot_be_watched_is_unknown(moment: &Moment<'_>) -> Result<(
     ];
     let table =
         [(names::hosted_cluster(), &of_clusters[..]), (names::node_pool(), &[condition::NODE_POOL_READY])];
-    first(judged(moment).filter_map(|pass| {
+    first(successful(moment).filter_map(|pass| {
         let refused = table.iter().filter(|(kind, _)| pass.is_refused(kind));
         let conditions = refused.flat_map(|(_, conditions)| conditions.iter());
         let mut known = conditions.filter_map(|name| pass.condition(name));
@@ -108,7 +36,7 @@ pub(super) fn what_cannot_be_watched_is_unknown(moment: &Moment<'_>) -> Result<(
 
 pub(super) fn a_lost_dpucluster_is_reported(moment: &Moment<'_>) -> Result<(), String> {
     let kind = names::dpu_cluster();
-    first(judged(moment).filter_map(|pass| {
+    first(successful(moment).filter_map(|pass| {
         let field = |field: &str| pass.observed["spec"]["dpuClusterRef"][field].as_str();
         let named = ObjectRef::namespaced(&kind, field("namespace")?, field("name")?);
         let (gone, _) = pass.state.previous.get(&named)?;
@@ -144,7 +72,7 @@ pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 /// Longer than a pass with its requests takes.
-const STALE: Duration = Duration::from_mins(5);
+pub(super) const STALE: Duration = Duration::from_mins(5);
 
 /// Returns whether an object matched at any time in the last minutes.
 fn was(moment: &Moment<'_>, object: &ObjectRef, is_so: impl Fn(&Value) -> bool) -> bool {

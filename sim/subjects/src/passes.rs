@@ -1,0 +1,92 @@
+//! The successful passes of a step, for invariants about the status that a pass leaves.
+
+use std::time::Duration;
+
+use lockstep_engine::machine::{Event, Note, ReconcileResult};
+use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
+use lockstep_sim::cluster::What;
+use lockstep_sim::history::ProcessState;
+use lockstep_sim::invariant::Moment;
+use serde_json::Value;
+
+/// A successful pass over an object that is not being deleted.
+pub(crate) struct Pass<'a> {
+    pub(crate) object: &'a ObjectRef,
+    pub(crate) state: &'a ProcessState,
+    pub(crate) began: Duration,
+    /// The delay after which it is repeated, if it requested one.
+    pub(crate) requeued: Option<Duration>,
+    /// The kind that was listed by the event that ended the pass.
+    listed: Option<&'a Kind>,
+    /// The object as the process received it.
+    pub(crate) observed: &'a Value,
+    /// The object as it is on the server.
+    pub(crate) stored: &'a Value,
+}
+
+impl Pass<'_> {
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = &Value> {
+        self.stored["status"]["conditions"].as_array().into_iter().flatten()
+    }
+
+    pub(crate) fn condition(&self, name: &str) -> Option<&Value> {
+        self.conditions().find(|condition| condition["type"] == name)
+    }
+
+    /// Returns whether the process has known since before the pass that it can't watch a kind.
+    pub(crate) fn is_refused(&self, kind: &Kind) -> bool {
+        let mut refused = self.state.refused.iter();
+        refused.any(|(refused, since)| **refused == *kind && *since <= self.began)
+            && self.listed != Some(kind)
+    }
+
+    /// Returns whether the process has had a list of a kind since before the pass, and its watch was not refused since.
+    pub(crate) fn is_watched(&self, kind: &Kind) -> bool {
+        let is_listed = self.state.listed.get(kind).is_some_and(|listed| *listed <= self.began);
+        is_listed && !self.state.refused.contains_key(kind)
+    }
+
+    /// Returns the first condition, or the status itself, that is of an earlier generation than the one that was known when the
+    /// pass began. The conditions to check are those that match.
+    pub(crate) fn frozen(&self, is_checked: impl Fn(&str) -> bool) -> Option<String> {
+        let (known, since) = self.state.generations.get(self.object)?;
+        let lags = |place: &Value| place["observedGeneration"].as_i64().unwrap_or(0) < *known;
+        let name = |place: &Value| place["type"].as_str().unwrap_or("the status").to_owned();
+        let conditions = self.conditions().filter(|condition| is_checked(&name(condition)));
+        let frozen = std::iter::once(&self.stored["status"]).chain(conditions).find(|place| lags(place))?;
+        (*since <= self.began)
+            .then(|| format!("{} of {} is of an earlier generation than {known}", name(frozen), self.object))
+    }
+}
+
+/// Returns the successful passes of this step.
+pub(crate) fn successful<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Pass<'a>> {
+    let (process, notes, event) = match &moment.entry.what {
+        What::Stepped { process, step, event, .. } => (*process, step.notes.as_slice(), Some(event)),
+        _ => (0, &[][..], None),
+    };
+    notes.iter().filter_map(move |note| {
+        let Note::Reconciled { object, result, took, .. } = note else { return None };
+        let requeued = match result {
+            ReconcileResult::Converged => None,
+            ReconcileResult::Requeued { after } => Some(*after),
+            ReconcileResult::Failed { .. } | ReconcileResult::Abandoned => return None,
+        };
+        let state = moment.history.process(process)?;
+        let (observed, stored) = (state.observed.get(object)?, moment.server.object(object)?);
+        // A pass that ends because the object was removed has evaluated nothing.
+        let is_lost = event.is_some_and(|event| state.loses(object, event));
+        let stays = metadata(observed, "uid") == metadata(stored, "uid") && !is_deleting(stored) && !is_lost;
+        let began = moment.entry.at.saturating_sub(*took);
+        let listed = match event {
+            Some(Event::ListCompleted { kind }) => Some(&**kind),
+            _ => None,
+        };
+        stays.then_some(Pass { object, state, began, requeued, listed, observed, stored })
+    })
+}
+
+/// Returns the result of an invariant from its violations.
+pub(crate) fn first(mut wrong: impl Iterator<Item = String>) -> Result<(), String> {
+    wrong.next().map_or(Ok(()), Err)
+}
