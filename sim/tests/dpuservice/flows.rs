@@ -151,6 +151,11 @@ fn a_kubeconfig_that_is_rotated_costs_one_write() {
         (bench.ready("hbn"), bench.ready("firefly")),
         ("True/Success".to_owned(), "True/Success".to_owned())
     );
+    bench.story();
+    let label = json!({ "metadata": { "labels": { "rotated": "true" } } });
+    bench.cluster.merge("Secret", DPF, "dpu-cluster-01-admin-kubeconfig", &label);
+    bench.settle();
+    assert_eq!(bench.writes(), [""; 0], "the same credentials cost nothing");
 }
 
 #[test]
@@ -180,9 +185,13 @@ fn what_is_shared_stays_until_the_last_service_goes() {
     insta::assert_snapshot!("one_of_two_deleted", bench.story());
     assert_eq!(bench.in_argo("Application"), ["firefly-01"]);
     assert_eq!((bench.in_argo("Secret").len(), bench.in_argo("AppProject").len()), (1, 1));
+    bench.story();
     bench.cluster.delete("DPUService", "default", "firefly");
     bench.settle();
     assert_eq!((bench.in_argo("Secret").len(), bench.in_argo("AppProject").len()), (0, 0));
+    let writes = bench.writes();
+    let deletion = |kind: &str| writes.iter().position(|write| write.starts_with(&format!("delete {kind} ")));
+    assert!(deletion("AppProject").is_some() && deletion("AppProject") < deletion("Secret"), "{writes:?}");
 }
 
 #[test]
