@@ -21,7 +21,7 @@ mod operations;
 mod rules;
 pub mod small;
 
-pub(crate) use self::operations::{CLASSES, request_class};
+pub(crate) use self::operations::{CLASSES, PERMIT_WATCHES, request_class};
 
 /// The operator as a system under test.
 #[derive(Debug, Clone, Copy)]
@@ -77,8 +77,9 @@ impl SystemUnderTest for NamespaceClass {
         Duration::from_mins(20)
     }
 
-    /// Removes the finalizers that blocked deletions, and confirms the removals that classes hold.
+    /// Removes the finalizers that blocked deletions, confirms the removals that classes hold, and permits all watches.
     fn calm(&self, client: &mut dyn Client) {
+        operations::permit_watches(client);
         for class in client.server().objects(&names::class()) {
             operations::confirm_removals(
                 client,

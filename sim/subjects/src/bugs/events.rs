@@ -67,7 +67,23 @@ pub(super) const BUGS: &[Bug] = &[
         plant: plant::<BlindToDeletion>,
         garble: None,
     },
+    Bug {
+        name: "waits_for_refused_watches",
+        sentence: "A watch that is refused is not reported, so that bindings wait for it.",
+        controller: HOST,
+        plant: plant::<WaitsForRefused>,
+        garble: None,
+    },
 ];
+
+#[derive(Default)]
+struct WaitsForRefused;
+
+impl Flaw for WaitsForRefused {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        (!matches!(event, Event::WatchFailed { .. })).then_some(event)
+    }
+}
 
 #[derive(Default)]
 struct NoVanished;

@@ -18,6 +18,9 @@ pub(super) const ADDED: &str = "more";
 /// The finalizer by which another client holds back what was applied.
 pub(super) const HOLD: &str = "example.com/hold";
 
+/// Grants all permissions to watch again.
+pub(crate) const PERMIT_WATCHES: &str = "grant all permissions to watch";
+
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("define a class", "admin", 6, define_class),
     Operation::new("update a class", "admin", 10, update_class),
@@ -28,6 +31,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("have drift repaired, or reported only", "admin", 3, choose_drift),
     Operation::new("exclude namespaces from a class", "admin", 2, exclude_namespaces),
     Operation::new("hold removals from a class, or let them happen", "admin", 3, guard_class),
+    Operation::new("take a permission to watch", "admin", 1, forbid_watches),
+    Operation::new(PERMIT_WATCHES, "admin", 3, |client, _| permit_watches(client)),
     Operation::new("create a namespace", "tenant", 5, create_namespace),
     Operation::new("label a namespace", "tenant", 10, label_namespace),
     Operation::new("take the label off a namespace", "tenant", 4, unlabel_namespace),
@@ -221,6 +226,19 @@ fn guard_class(client: &mut dyn Client, random: &mut Random) {
 pub(super) fn confirm_removals(client: &mut dyn Client, class: &ObjectRef, is_confirmed: bool) {
     let confirmed = is_confirmed.then_some("true");
     client.merge(class, &json!({ "metadata": { "annotations": { CONFIRM_REMOVAL_ANNOTATION: confirmed } } }));
+}
+
+/// Revokes the permission to list and watch a kind that classes contain.
+fn forbid_watches(client: &mut dyn Client, random: &mut Random) {
+    let kind = random.pick(&[config_map, secret, account]);
+    client.permit_watches(&kind(), false);
+}
+
+/// Permits the watches of all kinds that classes contain.
+pub(super) fn permit_watches(client: &mut dyn Client) {
+    for kind in pool_kinds() {
+        client.permit_watches(&kind, true);
+    }
 }
 
 fn create_namespace(client: &mut dyn Client, random: &mut Random) {

@@ -16,6 +16,7 @@ use super::desired::{class_of, is_as_wanted, wanted};
 use super::operations::{is_content, pool_kinds};
 
 mod change;
+mod judged;
 mod removals;
 mod rollout;
 
@@ -84,6 +85,16 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "a_guard_holds_removals",
         sentence: "No binding is removed while the process knows that more namespaces have lost the class than it permits, unless the class confirms that.",
         holds: removals::a_guard_holds_removals,
+    },
+    Invariant {
+        name: "no_binding_freezes",
+        sentence: "A pass over a binding that succeeds while some kind of its class can't be watched leaves a status of the class's generation.",
+        holds: judged::no_binding_freezes,
+    },
+    Invariant {
+        name: "an_unwatchable_kind_is_reported",
+        sentence: "A binding is not Ready after a pass that began when a kind of its class could not be watched for minutes.",
+        holds: judged::an_unwatchable_kind_is_reported,
     },
 ];
 

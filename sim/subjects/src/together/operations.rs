@@ -35,8 +35,13 @@ const SECRETS: [(&str, &str); 6] = [
 const RESTORE: &str = "put everything right";
 /// The operations that occur only where each controller is alone. A permission to watch concerns the processes of all controllers,
 /// which no cluster has. Bridges have no operation that removes the CRD of DPUClusters.
-const ALONE: [&str; 4] =
-    [RESTORE, "take a permission to watch", dpuservice::DELETE_CRD, dpuservice::CREATE_CRD];
+const ALONE: [&str; 5] = [
+    RESTORE,
+    "take a permission to watch",
+    namespaceclass::PERMIT_WATCHES,
+    dpuservice::DELETE_CRD,
+    dpuservice::CREATE_CRD,
+];
 /// Two controllers have an operation of this name.
 const SQUAT: &str = "squat on a name";
 
