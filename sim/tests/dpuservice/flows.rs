@@ -190,7 +190,7 @@ fn what_is_shared_stays_until_the_last_service_goes() {
     bench.settle();
     assert_eq!((bench.in_argo("Secret").len(), bench.in_argo("AppProject").len()), (0, 0));
     let writes = bench.writes();
-    let deletion = |kind: &str| writes.iter().position(|write| write.starts_with(&format!("delete {kind} ")));
+    let deletion = |kind: &str| writes.iter().position(|write| write.starts_with(&format!("delete {kind}")));
     assert!(deletion("AppProject").is_some() && deletion("AppProject") < deletion("Secret"), "{writes:?}");
 }
 
