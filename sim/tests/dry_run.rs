@@ -6,7 +6,7 @@ use lockstep_subjects::bridge::Bridge;
 use lockstep_subjects::dpuservice::DpuService;
 use lockstep_subjects::namespaceclass::NamespaceClass;
 
-use self::compare::{effects, ordered};
+use self::compare::{effects, foreseeable, ordered};
 use self::scene::Scene;
 
 #[path = "dry_run/compare.rs"]
@@ -45,7 +45,7 @@ fn compare(subject: &'static dyn SystemUnderTest, order: Order) -> usize {
             unquiet += 1;
             continue;
         }
-        let real = scene.apply(&changes);
+        let real = foreseeable(&snapshot, scene.apply(&changes));
         let expected = effects(&snapshot, &real, &scene.cluster.server);
         let actual = effects(&snapshot, &forecast.writes, &forecast.server);
         assert_eq!(actual, expected, "seed {seed}: {operation}");

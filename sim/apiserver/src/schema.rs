@@ -44,13 +44,11 @@ impl Schema {
     /// The causes for which the server refuses the schema; their fields start with `openAPIV3Schema`, to which the server adds
     /// `spec.validation.` when all versions have the same schema, `spec.versions[0].schema.` otherwise.
     pub fn from_crd(open_api_v3_schema: &Value) -> Result<Self, Vec<Cause>> {
-        compiled::once(open_api_v3_schema, || {
+        let arena = compiled::once(open_api_v3_schema, || {
             let causes = structural::check(open_api_v3_schema, "openAPIV3Schema");
-            if !causes.is_empty() {
-                return Err(causes);
-            }
-            Ok(Self { arena: Arc::new(read::custom_resource(open_api_v3_schema)) })
-        })
+            if causes.is_empty() { Ok(read::custom_resource(open_api_v3_schema)) } else { Err(causes) }
+        })?;
+        Ok(Self { arena })
     }
 
     /// Parses the type `name` from the `components.schemas` of an OpenAPI v3 document.

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use lockstep_engine::action::{Action, KubeRequest};
-use lockstep_engine::object::metadata;
+use lockstep_engine::object::{ObjectRef, metadata};
 use lockstep_sim::ApiServer;
+use lockstep_sim::cluster::{Author, Change};
 use lockstep_sim::dry_run::{Snapshot, Write};
 use serde_json::{Value, json};
 
@@ -32,6 +33,20 @@ pub(crate) fn effects(snapshot: &Snapshot, writes: &[Write], server: &ApiServer)
         }
     }
     effects
+}
+
+/// Leaves out what the API server does to objects that no controller watches: those of other clients in a deleted namespace.
+pub(crate) fn foreseeable(snapshot: &Snapshot, mut writes: Vec<Write>) -> Vec<Write> {
+    let known = known(snapshot);
+    let changes = writes.iter().flat_map(|write| &write.changes);
+    let created: BTreeSet<ObjectRef> =
+        changes.filter(|change| change.old.is_none()).map(|change| change.object.clone()).collect();
+    let is_known = |change: &Change| {
+        let was_known = change.old.as_ref().is_none_or(|old| known.contains(metadata(old, "uid")));
+        was_known || created.contains(&change.object)
+    };
+    writes.retain(|write| write.by != Author::ControlPlane || write.changes.iter().any(is_known));
+    writes
 }
 
 /// Returns all writes in order.

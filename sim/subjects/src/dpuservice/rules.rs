@@ -17,7 +17,7 @@ use lockstep_sim::history::{Version, reference};
 use lockstep_sim::invariant::{Invariant, Moment, SECRET, is_deletion};
 use serde_json::Value;
 
-use self::past::{EXTERNAL, STALE, age, is_leaving, lasts, was_leaving};
+use self::past::{EXTERNAL, REQUEST, STALE, age, is_leaving, lasts, was_leaving};
 use super::identity;
 use super::setup::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
 
@@ -28,8 +28,6 @@ mod returned;
 mod rollout;
 mod statements;
 
-/// Upper bound on the time in transit of any request, and a little more.
-const REQUEST: Duration = Duration::from_secs(40);
 /// For how long a change by another client to what Argo CD depends on explains remaining objects.
 const MEDDLING: Duration = Duration::from_mins(15);
 

@@ -9,7 +9,7 @@ use lockstep_sim::cluster::Change;
 use lockstep_sim::invariant::Moment;
 
 use super::super::setup;
-use super::REQUEST;
+use super::past::REQUEST;
 use crate::passes::{Pass, first, successful};
 
 /// A status in which no condition changes is written at most this often.

@@ -13,6 +13,9 @@ use super::super::setup;
 /// half a minute; and a little more.
 pub(super) const STALE: Duration = Duration::from_mins(5);
 
+/// Upper bound on the time in transit of any request, and a little more.
+pub(super) const REQUEST: Duration = Duration::from_secs(40);
+
 /// The external systems, as authors of changes.
 pub(super) const EXTERNAL: [&str; 3] = ["argocd", "dpf", "dpu-cluster"];
 
