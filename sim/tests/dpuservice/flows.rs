@@ -185,7 +185,6 @@ fn what_is_shared_stays_until_the_last_service_goes() {
     insta::assert_snapshot!("one_of_two_deleted", bench.story());
     assert_eq!(bench.in_argo("Application"), ["firefly-01"]);
     assert_eq!((bench.in_argo("Secret").len(), bench.in_argo("AppProject").len()), (1, 1));
-    bench.story();
     bench.cluster.delete("DPUService", "default", "firefly");
     bench.settle();
     assert_eq!((bench.in_argo("Secret").len(), bench.in_argo("AppProject").len()), (0, 0));
