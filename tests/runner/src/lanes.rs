@@ -12,9 +12,10 @@ use serde::Deserialize;
 use crate::outcome::{Outcome, Test};
 use crate::progress::Progress;
 use crate::suites::{Job, Lane, Tier};
+use crate::watchdog::Watchdog;
 
-/// A binary without an event for this long is killed: a test in it hangs.
-const SILENCE_MAX: Duration = Duration::from_mins(15);
+/// How often a binary without events is examined.
+const EXAMINE_EVERY: Duration = Duration::from_mins(1);
 
 /// The number of suites of a lane that run at a time.
 const COMPUTING: usize = 1;
@@ -130,16 +131,19 @@ fn read_events(
     child: &mut Child,
     outcome: &mut Outcome,
 ) -> anyhow::Result<()> {
+    let mut watchdog = Watchdog::new(child.id());
     loop {
-        let line = match events.recv_timeout(SILENCE_MAX) {
+        let line = match events.recv_timeout(EXAMINE_EVERY) {
             Ok(line) => line,
             Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
             Err(mpsc::RecvTimeoutError::Timeout) => {
+                let Some(why) = watchdog.expired() else { continue };
                 child.kill()?;
                 let running = progress.running(&job.name).join(", ");
-                anyhow::bail!("no test ended for {SILENCE_MAX:?}; it was ended while these ran: {running}");
+                anyhow::bail!("{why}; it was ended while these ran: {running}");
             }
         };
+        watchdog.reset();
         // A line that a test writes without the harness, such as to a file descriptor, is no event.
         let Ok(event) = serde_json::from_str::<Event>(&line) else {
             outcome.stderr.push_str(&line);

@@ -21,6 +21,7 @@ mod outcome;
 mod progress;
 mod report;
 mod suites;
+mod watchdog;
 
 fn main() -> ExitCode {
     match run() {
