@@ -6,8 +6,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
 use kube::{Api, Client, ResourceExt as _};
 use lockstep_external::dpu_clusters::Access;
@@ -21,6 +23,9 @@ use crate::dpuservice::dpu_cluster;
 
 /// Annotation on the Jobs of the chart: `complete` or `failed`. Jobs with other values never end.
 const OUTCOME: &str = "lockstep.example.com/outcome";
+
+/// The namespace of the accounts that are given access.
+const ACCOUNTS: &str = "default";
 
 /// Forwards connections to a server; refuses them while it is closed.
 #[derive(Debug)]
@@ -96,7 +101,7 @@ pub struct DpuCluster {
     gate: Gate,
     nodes: JoinHandle<()>,
     outcome: watch::Sender<Option<bool>>,
-    _plane: ControlPlane,
+    plane: ControlPlane,
 }
 
 impl DpuCluster {
@@ -115,7 +120,7 @@ impl DpuCluster {
         };
         let (outcome, wanted) = watch::channel(None);
         let nodes = tokio::spawn(run_nodes(client.clone(), wanted));
-        Ok(Self { name: name.to_owned(), client, access, gate, nodes, outcome, _plane: plane })
+        Ok(Self { name: name.to_owned(), client, access, gate, nodes, outcome, plane })
     }
 
     /// Returns its DPUCluster, and the Secret with its kubeconfig.
@@ -126,6 +131,37 @@ impl DpuCluster {
     /// Returns the data to access it.
     pub fn access(&self) -> &Access {
         &self.access
+    }
+
+    /// Creates a `ServiceAccount` with all permissions, and returns the data to access the cluster as this account.
+    pub async fn admit(&self, account: &str) -> anyhow::Result<Access> {
+        let metadata = || ObjectMeta { name: Some(account.to_owned()), ..Default::default() };
+        let accounts = Api::<ServiceAccount>::namespaced(self.client.clone(), ACCOUNTS);
+        let object = ServiceAccount { metadata: metadata(), ..Default::default() };
+        accounts.create(&PostParams::default(), &object).await?;
+        let binding = ClusterRoleBinding {
+            metadata: metadata(),
+            role_ref: RoleRef {
+                kind: "ClusterRole".to_owned(),
+                name: "cluster-admin".to_owned(),
+                ..Default::default()
+            },
+            subjects: Some(vec![Subject {
+                kind: "ServiceAccount".to_owned(),
+                namespace: Some(ACCOUNTS.to_owned()),
+                name: account.to_owned(),
+                ..Default::default()
+            }]),
+        };
+        Api::all(self.client.clone()).create(&PostParams::default(), &binding).await?;
+        Ok(Access { token: self.plane.token(ACCOUNTS, account).await?, ..self.access.clone() })
+    }
+
+    /// Deletes a `ServiceAccount`. Its tokens are refused from then on.
+    pub async fn revoke(&self, account: &str) -> anyhow::Result<()> {
+        let accounts = Api::<ServiceAccount>::namespaced(self.client.clone(), ACCOUNTS);
+        accounts.delete(account, &DeleteParams::default()).await?;
+        Ok(())
     }
 
     /// Refuses all new connections, and ends the existing ones.
