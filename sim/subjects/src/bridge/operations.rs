@@ -272,12 +272,7 @@ fn disturb_registry(client: &mut dyn Client, random: &mut Random) {
 
 /// Revokes the controller's permission to list and watch a kind, or restores it for all kinds.
 fn forbid_watches(client: &mut dyn Client, random: &mut Random) {
-    let kinds = setup::watched();
-    let index = usize::try_from(random.below(kinds.len() as u64)).unwrap_or(0);
-    if random.below(3) == 0 {
-        return setup::permit_watches(client);
-    }
-    client.permit_watches(&kinds[index], false);
+    client.forbid_or_permit_watches(&setup::watched(), random);
 }
 
 fn delete_dpu_cluster(client: &mut dyn Client, random: &mut Random) {

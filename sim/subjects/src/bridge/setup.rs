@@ -73,7 +73,7 @@ pub(super) fn begin(client: &mut dyn Client) {
 /// Restores everything that an operation has broken.
 pub(super) fn restore(client: &mut dyn Client) {
     with_registry(client, |registry| registry.health = Health::Up);
-    permit_watches(client);
+    client.permit_all_watches(&watched());
     run_hypershift(client, true);
     for name in DPU_CLUSTERS {
         restore_dpu_cluster(client, name);
@@ -134,13 +134,6 @@ pub(super) fn watched() -> [Arc<Kind>; 7] {
         names::pool(),
         names::storage_class(),
     ]
-}
-
-/// Permits the watches of all of these kinds.
-pub(super) fn permit_watches(client: &mut dyn Client) {
-    for kind in watched() {
-        client.permit_watches(&kind, true);
-    }
 }
 
 pub(super) fn pool() -> ObjectRef {

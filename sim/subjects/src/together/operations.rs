@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::members::MEMBERS;
 use crate::bridge;
+use crate::dpf;
 use crate::dpuservice::{self, DpuService};
 use crate::namespaceclass::{self, CLASSES};
 use crate::sentinel::Sentinel;
@@ -39,8 +40,8 @@ const ALONE: [&str; 5] = [
     RESTORE,
     "take a permission to watch",
     namespaceclass::PERMIT_WATCHES,
-    dpuservice::DELETE_CRD,
-    dpuservice::CREATE_CRD,
+    dpf::DELETE_CRD.name,
+    dpf::CREATE_CRD.name,
 ];
 /// Two controllers have an operation of this name.
 const SQUAT: &str = "squat on a name";
