@@ -64,6 +64,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: judged::what_cannot_be_watched_is_unknown,
     },
     Invariant {
+        name: "unwatchable_bridges_are_reported",
+        sentence: "PrerequisitesMet and SpecApplied are not True after a pass that began when bridges could not be watched for minutes.",
+        holds: judged::unwatchable_bridges_are_reported,
+    },
+    Invariant {
         name: "a_lost_dpucluster_is_reported",
         sentence: "A pass does not leave DPUClusterValid True if the DPUCluster was known to be gone when it began.",
         holds: judged::a_lost_dpucluster_is_reported,

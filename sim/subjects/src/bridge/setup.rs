@@ -70,7 +70,7 @@ pub(super) fn begin(client: &mut dyn Client) {
     restore(client);
 }
 
-/// Restores everything that an operation has broken.
+/// Restores everything that an operation has broken. DPF is not installed again.
 pub(super) fn restore(client: &mut dyn Client) {
     with_registry(client, |registry| registry.health = Health::Up);
     client.permit_all_watches(&watched());
@@ -124,8 +124,9 @@ pub(super) fn address_of_stranger(client: &dyn Client) -> Option<String> {
 }
 
 /// Returns the kinds for which the watch permission may be revoked.
-pub(super) fn watched() -> [Arc<Kind>; 7] {
+pub(super) fn watched() -> [Arc<Kind>; 8] {
     [
+        names::bridge(),
         names::hosted_cluster(),
         names::node_pool(),
         names::service(),

@@ -35,7 +35,7 @@ const SECRETS: [(&str, &str); 6] = [
 /// Restores everything. Controllers have an operation of this name.
 const RESTORE: &str = "put everything right";
 /// The operations that occur only where each controller is alone. A permission to watch concerns the processes of all controllers,
-/// which no cluster has. Bridges have no operation that removes the CRD of DPUClusters.
+/// which no cluster has. Without the CRD of DPUClusters all bridges and services would have to be deleted at the end.
 const ALONE: [&str; 5] = [
     RESTORE,
     "take a permission to watch",
