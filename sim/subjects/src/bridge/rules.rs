@@ -10,7 +10,11 @@ use lockstep_sim::history::History;
 use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
 use serde_json::{Value, json};
 
+mod advice;
+mod injected;
 mod judged;
+
+use self::injected::has_given;
 
 pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
@@ -93,6 +97,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         sentence: "No write is refused because it changes a field that HyperShift can't change.",
         holds: immutable_fields_are_not_changed,
     },
+    Invariant {
+        name: "no_advice_disconnects_another_bridge",
+        sentence: "No message advises to remove the kubeconfig of a DPUCluster that another bridge has given it.",
+        holds: advice::no_advice_disconnects_another_bridge,
+    },
 ];
 
 /// Checks that the Bridge changes only its permitted objects: finalizers and status of bridges, the objects that it created for
@@ -174,13 +183,7 @@ fn dpu_cluster(
         return refuse("more than its kubeconfig was changed");
     }
     let of = |object: &Value| object["spec"]["kubeconfig"].as_str().unwrap_or_default().to_owned();
-    let is_of = |bridge: &Value, kubeconfig: &str| {
-        let (namespace, name) = (metadata(bridge, "namespace"), metadata(bridge, "name"));
-        let reference = &bridge["spec"]["dpuClusterRef"];
-        reference["name"] == change.object.name
-            && reference["namespace"] == json!(change.object.namespace)
-            && kubeconfig == format!("{namespace}-{name}-dpucluster-kubeconfig")
-    };
+    let is_of = |bridge: &Value, kubeconfig: &str| has_given(bridge, &change.object, kubeconfig);
     let bridges = server.objects(&names::bridge());
     match (of(old).as_str(), of(new).as_str()) {
         (before, after) if before == after => Ok(()),

@@ -111,6 +111,11 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<watches::WaitsForUnserved>,
     ),
     bug(
+        "advises_to_disconnect",
+        "A bridge advises to remove the kubeconfig of its DPUCluster, even if another bridge has set it.",
+        plant::<status::AdvisesToDisconnect>,
+    ),
+    bug(
         "trusts_a_silent_registry",
         "A release image that could not be checked counts as checked.",
         plant::<status::Trusts>,

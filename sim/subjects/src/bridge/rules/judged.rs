@@ -86,7 +86,7 @@ pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 /// Longer than a pass with its requests takes.
-const STALE: Duration = Duration::from_mins(5);
+pub(super) const STALE: Duration = Duration::from_mins(5);
 
 /// Returns whether an object matched at any time in the last minutes.
 fn was(moment: &Moment<'_>, object: &ObjectRef, is_so: impl Fn(&Value) -> bool) -> bool {
