@@ -33,3 +33,5 @@ mod scale;
 mod scenarios;
 #[path = "bridge/validation.rs"]
 mod validation;
+#[path = "bridge/watches.rs"]
+mod watches;

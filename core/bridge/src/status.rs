@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::checks::unmet::Unmet;
-use super::checks::unwatched::unwatched;
+use super::checks::unwatched::{unwatched, unwatched_bridges};
 use super::checks::{
     dpucluster, exposure, hosted_cluster, kubeconfig, node_pool, prerequisites, readiness, release_image,
     spec_applied,
@@ -26,6 +26,7 @@ use super::model::source::Source;
 use super::names::{bridge_ref, condition, reason, service_title};
 use super::phase::{self, Phase};
 use super::snapshot::{BridgeSnapshot, OwnedObject};
+use super::store::Store;
 
 /// The conditions that are copied from a HostedCluster.
 const MIRRORED: [(&str, &str); 3] = [
@@ -95,13 +96,16 @@ pub fn unreadable<T>(
     bridge: &Bridge,
     lookup: &Lookup<T>,
     problem: &str,
+    store: &Store,
     now: Now,
 ) -> (DPFHCPBridgeStatus, Vec<Condition>) {
     let mut status = bridge.status.clone();
     let message = format!("the spec does not match the CRD ({problem}); correct the spec");
+    let mut unmet = vec![Unmet::user_action(message.clone())];
+    unmet.extend(unwatched_bridges(store).map(Unmet::wait));
     let findings = [
         dpucluster::validate(bridge, lookup),
-        prerequisites::finding(&[Unmet::user_action(message.clone())], None),
+        prerequisites::finding(&unmet, None),
         Finding {
             condition: condition::READY,
             status: Status::False,

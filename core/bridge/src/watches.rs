@@ -68,6 +68,9 @@ impl Control for Controller {
                 self.wake_rivals(Some(&bridge));
                 self.forget(&name);
             }
+            if self.store.permit_bridges() {
+                self.wake_all();
+            }
             return;
         };
         let watched = self.store.watched.entry(source).or_default();
@@ -124,9 +127,11 @@ impl Control for Controller {
     }
 
     fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
-        if let Some(source) = Source::of(kind)
-            && self.store.refuse(source, failure)
-        {
+        let is_reported = match Source::of(kind) {
+            None => self.store.refuse_bridges(failure),
+            Some(source) => self.store.refuse(source, failure),
+        };
+        if is_reported {
             self.wake_all();
         }
     }

@@ -10,6 +10,7 @@
 
 pub mod bugs;
 pub mod cluster;
+pub mod crds;
 pub mod draw;
 pub mod dry_run;
 pub mod explorable;

@@ -1,5 +1,6 @@
 //! The interface of a controller to the simulator.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use lockstep_engine::random::Random;
 use lockstep_engine::wire::path;
 use serde_json::{Value, json};
 
+use super::crds;
 use super::history::History;
 use super::invariant::Invariant;
 use crate::cluster::{Author, Change, Cluster, Entry, ExternalSystems, FaultModel};
@@ -197,14 +199,7 @@ pub trait Client {
 impl dyn Client + '_ {
     /// Creates the kind of a CRD, if it does not exist, and namespaces.
     pub fn create_kind(&mut self, crd: &Value, namespaces: &[&str]) {
-        let crds = Kind::known(
-            "apiextensions.k8s.io",
-            "v1",
-            "CustomResourceDefinition",
-            "customresourcedefinitions",
-            false,
-        );
-        let (code, answer) = self.create(&crds, crd);
+        let (code, answer) = self.create(&crds::kind(), crd);
         // Several controllers may use the kinds of one system.
         assert!(matches!(code, 201 | 409), "{answer}");
         let kind = Kind::known("", "v1", "Namespace", "namespaces", false);
@@ -249,12 +244,40 @@ impl dyn Client + '_ {
         }
     }
 
+    /// Restores the controller's permission to list and watch all of these kinds.
+    pub fn permit_all_watches(&mut self, kinds: &[Arc<Kind>]) {
+        for kind in kinds {
+            self.permit_watches(kind, true);
+        }
+    }
+
+    /// Revokes the controller's permission to list and watch one of these kinds.
+    pub fn forbid_a_watch(&mut self, kinds: &[Arc<Kind>], random: &mut Random) {
+        if let Some(kind) = one_of(kinds, random) {
+            self.permit_watches(kind, false);
+        }
+    }
+
+    /// Revokes the controller's permission to list and watch one of these kinds, or restores it for all of them.
+    pub fn forbid_or_permit_watches(&mut self, kinds: &[Arc<Kind>], random: &mut Random) {
+        let kind = one_of(kinds, random);
+        if random.below(3) == 0 {
+            self.permit_all_watches(kinds);
+        } else if let Some(kind) = kind {
+            self.permit_watches(kind, false);
+        }
+    }
+
     /// Returns a random object of a kind.
     pub fn any(&self, kind: &Kind, random: &mut Random) -> Option<Value> {
         let objects = self.server().objects(kind);
-        let index = usize::try_from(random.below(objects.len() as u64)).ok()?;
-        objects.get(index).map(|object| Value::clone(object))
+        one_of(&objects, random).map(|object| Value::clone(object))
     }
+}
+
+/// Returns a random one of these, if there are any.
+fn one_of<'a, T>(from: &'a [T], random: &mut Random) -> Option<&'a T> {
+    from.get(usize::try_from(random.below(from.len() as u64)).ok()?)
 }
 
 /// A client of a cluster that acts in the name of its author.

@@ -21,7 +21,6 @@ mod operations;
 mod rules;
 mod setup;
 
-pub(crate) use self::operations::{CREATE_CRD, DELETE_CRD};
 pub(crate) use self::setup::{HOLD, create_service};
 
 /// The DPUService controller as a system under test.

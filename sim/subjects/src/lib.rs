@@ -6,6 +6,7 @@ use lockstep_sim::subject::SystemUnderTest;
 
 pub mod bridge;
 pub mod bugs;
+mod dpf;
 pub mod dpuservice;
 pub mod namespaceclass;
 mod passes;

@@ -79,7 +79,7 @@ impl SystemUnderTest for NamespaceClass {
 
     /// Removes the finalizers that blocked deletions, confirms the removals that classes hold, and permits all watches.
     fn calm(&self, client: &mut dyn Client) {
-        operations::permit_watches(client);
+        client.permit_all_watches(&operations::pool_kinds());
         for class in client.server().objects(&names::class()) {
             operations::confirm_removals(
                 client,

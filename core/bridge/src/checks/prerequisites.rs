@@ -12,7 +12,7 @@ use lockstep_engine::conditions::{Finding, Status};
 use lockstep_engine::object::{Name, is_deleting};
 
 use super::unmet::{Resolution, Unmet};
-use super::unwatched::unwatched;
+use super::unwatched::{unwatched, unwatched_bridges};
 use super::{release_image, vip};
 use crate::model::bridge::Index;
 use crate::model::secret::SecretRole;
@@ -29,7 +29,7 @@ pub fn check(snapshot: &BridgeSnapshot<'_>) -> Vec<Unmet> {
         snapshot.hosted_cluster(),
         OwnedObject::Absent | OwnedObject::Unknown(_) | OwnedObject::Going
     ) && !snapshot.has_unwatchable_cluster();
-    let mut unmet: Vec<Unmet> = Vec::new();
+    let mut unmet: Vec<Unmet> = unwatched_bridges(snapshot.store).map(Unmet::wait).into_iter().collect();
     unmet.extend(in_use(snapshot));
     unmet.extend(secret(snapshot, SecretRole::Pull));
     unmet.extend(secret(snapshot, SecretRole::Ssh));

@@ -85,7 +85,9 @@ pub fn ready(snapshot: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
         .or_else(nodes)
         .or_else(|| degraded(snapshot))
         .or_else(|| {
-            let unknown = findings.iter().find(|finding| !is_known(finding))?;
+            // A cluster whose spec may have changed works nevertheless.
+            let mut unknown = findings.iter().filter(|finding| finding.condition != condition::SPEC_APPLIED);
+            let unknown = unknown.find(|finding| !is_known(finding))?;
             Some((Status::Unknown, reason::WATCH_FAILED, unknown.message.clone()))
         });
     let (status, reason, message) = obstacle.unwrap_or_else(|| {

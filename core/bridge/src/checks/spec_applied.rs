@@ -7,7 +7,7 @@
 use lockstep_engine::conditions::{Finding, Status};
 use serde_json::{Value, json};
 
-use super::unwatched::unwatched;
+use super::unwatched::{unwatched, unwatched_bridges};
 use super::upgrade;
 use crate::desired::{hosted_cluster, node_pool};
 use crate::model::hosted_cluster::uses_load_balancer;
@@ -74,6 +74,8 @@ fn applied(snapshot: &BridgeSnapshot<'_>, existing: &Value) -> (Status, &'static
         pending()
     } else if let Some(progress) = upgrade::progress(snapshot) {
         upgrade::state(existing, progress)
+    } else if let Some(message) = unwatched_bridges(snapshot.store) {
+        (Status::Unknown, reason::WATCH_FAILED, message)
     } else {
         (Status::True, reason::APPLIED, "the HostedCluster is as the spec says".to_owned())
     }

@@ -57,7 +57,7 @@ impl Controller {
         let bridge = self.store.bridges.get(key)?;
         let problem = bridge.spec.as_ref().err()?;
         let dpu_cluster = progress.dpu_cluster(&self.store, bridge);
-        let (wanted, changed) = status::unreadable(bridge, &dpu_cluster, problem, now);
+        let (wanted, changed) = status::unreadable(bridge, &dpu_cluster, problem, &self.store, now);
         Some((wanted, changed, Verdict::Converged))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::Machine;
-use lockstep_engine::object::{Name, ObjectRef, metadata};
+use lockstep_engine::object::{Kind, Name, ObjectRef, metadata};
 use lockstep_engine::random::Random;
 use lockstep_sim::cluster::Change;
 use lockstep_sim::history::History;
@@ -62,7 +62,7 @@ impl SystemUnderTest for Fleet {
     }
 
     fn calm(&self, client: &mut dyn Client) {
-        grant(client);
+        client.permit_all_watches(&watched());
     }
 
     fn differences(&self, world: &World<'_>) -> Vec<String> {
@@ -110,9 +110,11 @@ const OPERATIONS: &[Operation] = &[
         client.delete(&ObjectRef::namespaced(&secret(), CLUSTERS, some_cluster(random)));
     }),
     Operation::new("revoke a permission", "administrator", 3, |client, random| {
-        client.permit_watches(&random.pick(&[app, secret, worker])(), false);
+        client.forbid_a_watch(&watched(), random);
     }),
-    Operation::new("grant permissions", "administrator", 4, |client, _| grant(client)),
+    Operation::new("grant permissions", "administrator", 4, |client, _| {
+        client.permit_all_watches(&watched());
+    }),
     Operation::new("delete a worker", "other controller", 4, |client, random| {
         if let Some(found) = client.any(&worker(), random) {
             client.delete(&Name::of(&found).object(&worker()));
@@ -120,11 +122,9 @@ const OPERATIONS: &[Operation] = &[
     }),
 ];
 
-/// Permits the watches of all kinds.
-fn grant(client: &mut dyn Client) {
-    for kind in [app(), secret(), worker()] {
-        client.permit_watches(&kind, true);
-    }
+/// Returns the kinds that may not be watched at times.
+fn watched() -> [Arc<Kind>; 3] {
+    [app(), secret(), worker()]
 }
 
 fn some_cluster(random: &mut Random) -> &'static str {

@@ -10,6 +10,7 @@ use lockstep_engine::object::{Kind, ObjectRef, text};
 use super::incomplete::Incomplete;
 use super::snapshot::{self, Snapshot};
 use crate::cluster::{Entry, What};
+use crate::crds;
 use crate::history::reference;
 
 /// Collects the reads whose answers a snapshot lacks.
@@ -159,10 +160,7 @@ impl<'a> Reads<'a> {
         if server.is_built_in(&kind.group) {
             return;
         }
-        let group = "apiextensions.k8s.io";
-        let definition = "CustomResourceDefinition";
-        let definitions = Kind::known(group, "v1", definition, "customresourcedefinitions", false);
-        self.object(&ObjectRef::cluster(&definitions, &format!("{}.{}", kind.plural, kind.group)));
+        self.object(&crds::of(kind));
     }
 
     /// Requires the kinds of an API version. Those of built-in groups are in the model.

@@ -16,6 +16,7 @@ use super::setup::{
     self, DPF, DPU_CLUSTERS, IMAGES, KUBECONFIG_OF_OTHERS, NAMESPACE, PULL_SECRETS, SSH_SECRETS,
     STORAGE_CLASS, VIPS,
 };
+use crate::dpf;
 
 /// The names of bridges: one for each DPUCluster, and one that has to wait.
 const BRIDGES: [&str; 4] = ["prod", "stage", "dev", "lab"];
@@ -43,6 +44,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("stop HyperShift's operator", "admin", 2, stop_hypershift),
     Operation::new("put the registry out of order", "admin", 4, disturb_registry),
     Operation::new("take a permission to watch", "admin", 4, forbid_watches),
+    dpf::DELETE_CRD,
+    dpf::CREATE_CRD,
     Operation::new("delete a DPUCluster", "admin", 3, delete_dpu_cluster),
     Operation::new("create a DPUCluster", "admin", 4, create_dpu_cluster),
     Operation::new("give a DPUCluster a kubeconfig", "admin", 2, give_kubeconfig),
@@ -95,7 +98,8 @@ pub(crate) fn create_bridges(client: &mut dyn Client) {
     }
 }
 
-/// After fault injection has ended, gives every bridge a spec that can be satisfied and releases what users have blocked.
+/// After fault injection has ended, gives every bridge a spec that can be satisfied and releases what users have blocked. If DPF
+/// is not installed any more, all bridges are deleted.
 pub(super) fn settle(client: &mut dyn Client) {
     for kind in [names::hosted_cluster(), names::node_pool(), names::secret()] {
         for object in client.server().objects(&kind) {
@@ -118,7 +122,12 @@ pub(super) fn settle(client: &mut dyn Client) {
             annotate(client, name, hypershift::AILS, was_ready.then_some(hypershift::DEGRADED));
         }
     }
+    let is_installed = dpf::is_installed(client);
     for (index, name) in BRIDGES.into_iter().enumerate() {
+        if !is_installed {
+            client.delete(&target(name));
+            continue;
+        }
         let wanted = bridge(name, index)["spec"].clone();
         let fields = ["metalLBVirtualIP", "etcdStorageClass", "exposeThroughLoadBalancer"];
         let mut patch = json!({ "ocpReleaseImage": IMAGES[1], "networking": null, "capabilities": null });
@@ -218,6 +227,7 @@ fn delete_secret(client: &mut dyn Client, random: &mut Random) {
 }
 
 fn restore(client: &mut dyn Client, _: &mut Random) {
+    dpf::install(client);
     setup::restore(client);
 }
 
@@ -272,12 +282,7 @@ fn disturb_registry(client: &mut dyn Client, random: &mut Random) {
 
 /// Revokes the controller's permission to list and watch a kind, or restores it for all kinds.
 fn forbid_watches(client: &mut dyn Client, random: &mut Random) {
-    let kinds = setup::watched();
-    let index = usize::try_from(random.below(kinds.len() as u64)).unwrap_or(0);
-    if random.below(3) == 0 {
-        return setup::permit_watches(client);
-    }
-    client.permit_watches(&kinds[index], false);
+    client.forbid_or_permit_watches(&setup::watched(), random);
 }
 
 fn delete_dpu_cluster(client: &mut dyn Client, random: &mut Random) {

@@ -10,7 +10,11 @@ use lockstep_sim::history::History;
 use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
 use serde_json::{Value, json};
 
+mod advice;
+mod injected;
 mod judged;
+
+use self::injected::has_given;
 
 pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
@@ -64,6 +68,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: judged::what_cannot_be_watched_is_unknown,
     },
     Invariant {
+        name: "unwatchable_bridges_are_reported",
+        sentence: "PrerequisitesMet and SpecApplied are not True after a pass that began when bridges could not be watched for minutes.",
+        holds: judged::unwatchable_bridges_are_reported,
+    },
+    Invariant {
         name: "a_lost_dpucluster_is_reported",
         sentence: "A pass does not leave DPUClusterValid True if the DPUCluster was known to be gone when it began.",
         holds: judged::a_lost_dpucluster_is_reported,
@@ -87,6 +96,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "immutable_fields_are_not_changed",
         sentence: "No write is refused because it changes a field that HyperShift can't change.",
         holds: immutable_fields_are_not_changed,
+    },
+    Invariant {
+        name: "no_advice_disconnects_another_bridge",
+        sentence: "No message advises to remove the kubeconfig of a DPUCluster that another bridge has given it.",
+        holds: advice::no_advice_disconnects_another_bridge,
     },
 ];
 
@@ -169,13 +183,7 @@ fn dpu_cluster(
         return refuse("more than its kubeconfig was changed");
     }
     let of = |object: &Value| object["spec"]["kubeconfig"].as_str().unwrap_or_default().to_owned();
-    let is_of = |bridge: &Value, kubeconfig: &str| {
-        let (namespace, name) = (metadata(bridge, "namespace"), metadata(bridge, "name"));
-        let reference = &bridge["spec"]["dpuClusterRef"];
-        reference["name"] == change.object.name
-            && reference["namespace"] == json!(change.object.namespace)
-            && kubeconfig == format!("{namespace}-{name}-dpucluster-kubeconfig")
-    };
+    let is_of = |bridge: &Value, kubeconfig: &str| has_given(bridge, &change.object, kubeconfig);
     let bridges = server.objects(&names::bridge());
     match (of(old).as_str(), of(new).as_str()) {
         (before, after) if before == after => Ok(()),

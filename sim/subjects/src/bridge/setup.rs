@@ -70,10 +70,10 @@ pub(super) fn begin(client: &mut dyn Client) {
     restore(client);
 }
 
-/// Restores everything that an operation has broken.
+/// Restores everything that an operation has broken. DPF is not installed again.
 pub(super) fn restore(client: &mut dyn Client) {
     with_registry(client, |registry| registry.health = Health::Up);
-    permit_watches(client);
+    client.permit_all_watches(&watched());
     run_hypershift(client, true);
     for name in DPU_CLUSTERS {
         restore_dpu_cluster(client, name);
@@ -124,8 +124,9 @@ pub(super) fn address_of_stranger(client: &dyn Client) -> Option<String> {
 }
 
 /// Returns the kinds for which the watch permission may be revoked.
-pub(super) fn watched() -> [Arc<Kind>; 7] {
+pub(super) fn watched() -> [Arc<Kind>; 8] {
     [
+        names::bridge(),
         names::hosted_cluster(),
         names::node_pool(),
         names::service(),
@@ -134,13 +135,6 @@ pub(super) fn watched() -> [Arc<Kind>; 7] {
         names::pool(),
         names::storage_class(),
     ]
-}
-
-/// Permits the watches of all of these kinds.
-pub(super) fn permit_watches(client: &mut dyn Client) {
-    for kind in watched() {
-        client.permit_watches(&kind, true);
-    }
 }
 
 pub(super) fn pool() -> ObjectRef {

@@ -17,6 +17,7 @@ use super::common::{
 use super::requests::{StatusAlways, TimesMove, status_patch};
 
 mod status;
+mod watches;
 
 const fn bug(
     name: &'static str,
@@ -98,6 +99,21 @@ pub(super) const BUGS: &[Bug] = &[
         "freezes_while_a_watch_is_refused",
         "While the cluster of a bridge can't be watched, only PrerequisitesMet is updated.",
         plant::<status::Freezes>,
+    ),
+    bug(
+        "ignores_its_own_watch",
+        "That bridges can't be watched any more is not reported.",
+        plant::<watches::IgnoresOwnWatch>,
+    ),
+    bug(
+        "waits_for_unserved_dpuclusters",
+        "The deletion of a bridge waits for its DPUCluster although DPUClusters are not served any more.",
+        plant::<watches::WaitsForUnserved>,
+    ),
+    bug(
+        "advises_to_disconnect",
+        "A bridge advises to remove the kubeconfig of its DPUCluster, even if another bridge has set it.",
+        plant::<status::AdvisesToDisconnect>,
     ),
     bug(
         "trusts_a_silent_registry",

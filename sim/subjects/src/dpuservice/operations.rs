@@ -7,7 +7,6 @@ use lockstep_dpuservice::names::{
 };
 use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, metadata};
 use lockstep_engine::random::Random;
-use lockstep_external as external;
 use lockstep_external::argocd::SKIP_RECONCILE;
 use lockstep_external::dpu_clusters::{UNREACHABLE, release};
 use lockstep_sim::history::reference;
@@ -20,11 +19,7 @@ use super::setup::{
     self, CLUSTERS, HOLD, LAST_VERSION, REPOSITORY, SERVICES, SQUATTER, VERSIONS, access, cluster_ref,
     kubeconfig_ref, project_ref, server,
 };
-
-/// Uninstalls DPF. All DPUClusters are deleted with their CRD.
-pub(crate) const DELETE_CRD: &str = "delete the CRD of DPUClusters";
-/// Installs DPF again. Its DPUClusters have to be created again.
-pub(crate) const CREATE_CRD: &str = "create the CRD of DPUClusters";
+use crate::dpf;
 
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("create a service", "user", 12, create_service),
@@ -45,8 +40,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("give two clusters one server", "admin", 2, share_server),
     Operation::new("cut a cluster off", "admin", 4, cut_off),
     Operation::new("take a permission to watch", "admin", 4, forbid_watches),
-    Operation::new(DELETE_CRD, "admin", 1, delete_crd),
-    Operation::new(CREATE_CRD, "admin", 4, create_crd),
+    dpf::DELETE_CRD,
+    dpf::CREATE_CRD,
     Operation::new("put everything right", "admin", 5, restore),
     Operation::new("delete an Application", "other controller", 3, delete_application),
     Operation::new("edit an Application", "other controller", 4, edit_application),
@@ -98,7 +93,7 @@ fn some_secret(client: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
 /// service with a limit gets values that work on all clusters, because others halt its rollout. If DPF is not installed any more,
 /// all services are deleted.
 pub(super) fn settle(client: &mut dyn Client) {
-    let is_installed = setup::are_clusters_served(client);
+    let is_installed = dpf::is_installed(client);
     for service in SERVICES {
         let target = setup::name(service).object(&names::service());
         if !is_installed {
@@ -254,26 +249,11 @@ fn cut_off(client: &mut dyn Client, random: &mut Random) {
 
 /// Revokes the controller's permission to list and watch a kind, or grants all of them again.
 fn forbid_watches(client: &mut dyn Client, random: &mut Random) {
-    let kinds = setup::watched();
-    let index = usize::try_from(random.below(kinds.len() as u64)).unwrap_or(0);
-    if random.below(3) == 0 {
-        return setup::permit_watches(client);
-    }
-    client.permit_watches(&kinds[index], false);
+    client.forbid_or_permit_watches(&setup::watched(), random);
 }
 
-fn delete_crd(client: &mut dyn Client, _: &mut Random) {
-    client.delete(&setup::cluster_crd());
-}
-
-fn create_crd(client: &mut dyn Client, _: &mut Random) {
-    for crd in external::definitions(&[external::System::Dpf]) {
-        client.create(&setup::cluster_crd().kind, &crd);
-    }
-}
-
-fn restore(client: &mut dyn Client, random: &mut Random) {
-    create_crd(client, random);
+fn restore(client: &mut dyn Client, _: &mut Random) {
+    dpf::install(client);
     setup::restore(client);
 }
 

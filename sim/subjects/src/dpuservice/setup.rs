@@ -141,35 +141,10 @@ pub(super) fn watched() -> [Arc<Kind>; 4] {
     [names::dpu_cluster(), names::secret(), names::project(), names::application()]
 }
 
-/// Permits the watches of all of these kinds.
-pub(super) fn permit_watches(client: &mut dyn Client) {
-    for kind in watched() {
-        client.permit_watches(&kind, true);
-    }
-}
-
-/// Returns the CRD of DPUClusters.
-pub(super) fn cluster_crd() -> ObjectRef {
-    let crds = Kind::known(
-        "apiextensions.k8s.io",
-        "v1",
-        "CustomResourceDefinition",
-        "customresourcedefinitions",
-        false,
-    );
-    let kind = names::dpu_cluster();
-    ObjectRef::cluster(&crds, &format!("{}.{}", kind.plural, kind.group))
-}
-
-/// Returns whether DPUClusters are served, and will be.
-pub(super) fn are_clusters_served(client: &dyn Client) -> bool {
-    client.server().object(&cluster_crd()).is_some_and(|crd| !is_deleting(crd))
-}
-
 /// Restores everything that admins have to restore: every cluster is reachable, has its own kubeconfig, and no finalizer blocks a
 /// deletion. DPF is not installed again.
 pub(super) fn restore(client: &mut dyn Client) {
-    permit_watches(client);
+    client.permit_all_watches(&watched());
     for cluster in client.server().objects(&names::dpu_cluster()) {
         let target = reference(&names::dpu_cluster(), &cluster);
         release(client, &target, &cluster, HOLD);

@@ -32,7 +32,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("exclude namespaces from a class", "admin", 2, exclude_namespaces),
     Operation::new("hold removals from a class, or let them happen", "admin", 3, guard_class),
     Operation::new("take a permission to watch", "admin", 1, forbid_watches),
-    Operation::new(PERMIT_WATCHES, "admin", 3, |client, _| permit_watches(client)),
+    Operation::new(PERMIT_WATCHES, "admin", 3, |client, _| client.permit_all_watches(&pool_kinds())),
     Operation::new("create a namespace", "tenant", 5, create_namespace),
     Operation::new("label a namespace", "tenant", 10, label_namespace),
     Operation::new("take the label off a namespace", "tenant", 4, unlabel_namespace),
@@ -230,15 +230,7 @@ pub(super) fn confirm_removals(client: &mut dyn Client, class: &ObjectRef, is_co
 
 /// Revokes the permission to list and watch a kind that classes contain.
 fn forbid_watches(client: &mut dyn Client, random: &mut Random) {
-    let kind = random.pick(&[config_map, secret, account]);
-    client.permit_watches(&kind(), false);
-}
-
-/// Permits the watches of all kinds that classes contain.
-pub(super) fn permit_watches(client: &mut dyn Client) {
-    for kind in pool_kinds() {
-        client.permit_watches(&kind, true);
-    }
+    client.forbid_a_watch(&[config_map(), secret(), account()], random);
 }
 
 fn create_namespace(client: &mut dyn Client, random: &mut Random) {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::members::MEMBERS;
 use crate::bridge;
+use crate::dpf;
 use crate::dpuservice::{self, DpuService};
 use crate::namespaceclass::{self, CLASSES};
 use crate::sentinel::Sentinel;
@@ -34,13 +35,13 @@ const SECRETS: [(&str, &str); 6] = [
 /// Restores everything. Controllers have an operation of this name.
 const RESTORE: &str = "put everything right";
 /// The operations that occur only where each controller is alone. A permission to watch concerns the processes of all controllers,
-/// which no cluster has. Bridges have no operation that removes the CRD of DPUClusters.
+/// which no cluster has. Without the CRD of DPUClusters all bridges and services would have to be deleted at the end.
 const ALONE: [&str; 5] = [
     RESTORE,
     "take a permission to watch",
     namespaceclass::PERMIT_WATCHES,
-    dpuservice::DELETE_CRD,
-    dpuservice::CREATE_CRD,
+    dpf::DELETE_CRD.name,
+    dpf::CREATE_CRD.name,
 ];
 /// Two controllers have an operation of this name.
 const SQUAT: &str = "squat on a name";

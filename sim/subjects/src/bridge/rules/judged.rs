@@ -34,6 +34,20 @@ pub(super) fn what_cannot_be_watched_is_unknown(moment: &Moment<'_>) -> Result<(
     }))
 }
 
+/// A watch that has worked must be refused three times in a row before that is reported. Each may be late by two minutes.
+const REPORTED: Duration = Duration::from_mins(7);
+
+pub(super) fn unwatchable_bridges_are_reported(moment: &Moment<'_>) -> Result<(), String> {
+    let kind = names::bridge();
+    first(successful(moment).filter_map(|pass| {
+        let since = *pass.state.refused.get(&kind)?;
+        let is_old = since + REPORTED <= pass.began && pass.is_refused(&kind);
+        let mut reports = [condition::PREREQUISITES_MET, condition::SPEC_APPLIED].into_iter();
+        let report = reports.find(|name| pass.condition(name).is_some_and(|it| it["status"] == "True"))?;
+        is_old.then(|| format!("{report} of {} is True, and bridges can't be watched", pass.object))
+    }))
+}
+
 pub(super) fn a_lost_dpucluster_is_reported(moment: &Moment<'_>) -> Result<(), String> {
     let kind = names::dpu_cluster();
     first(successful(moment).filter_map(|pass| {
@@ -72,7 +86,7 @@ pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 /// Longer than a pass with its requests takes.
-const STALE: Duration = Duration::from_mins(5);
+pub(super) const STALE: Duration = Duration::from_mins(5);
 
 /// Returns whether an object matched at any time in the last minutes.
 fn was(moment: &Moment<'_>, object: &ObjectRef, is_so: impl Fn(&Value) -> bool) -> bool {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use lockstep_bridge::names;
 use lockstep_engine::action::{ActionId, Outcome, Request, Success};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::ObjectRef;
@@ -92,6 +93,54 @@ impl Flaw for Freezes {
         }
         *patch = Arc::new(changed);
         self.believed.insert(request.id, wanted);
+        None
+    }
+}
+
+/// The machine continues to see the messages that it has written, so that it writes nothing else than without the flaw.
+#[derive(Default)]
+pub(super) struct AdvisesToDisconnect {
+    written: BTreeMap<ObjectRef, Value>,
+}
+
+impl AdvisesToDisconnect {
+    /// Returns the message about the kubeconfig of another client, if a status has one.
+    fn message(status: &mut Value) -> Option<&mut Value> {
+        let mut conditions = status["conditions"].as_array_mut()?.iter_mut();
+        let condition = conditions.find(|condition| condition["reason"] == "DPUClusterHasItsOwn")?;
+        Some(&mut condition["message"])
+    }
+
+    fn restore(&self, bridge: &mut Arc<Value>) {
+        if let Some(written) = self.written.get(&reference(&names::bridge(), bridge))
+            && let Some(message) = Self::message(&mut Arc::make_mut(bridge)["status"])
+        {
+            *message = written.clone();
+        }
+    }
+}
+
+impl Flaw for AdvisesToDisconnect {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        match &mut event {
+            Event::Applied { kind, object } if kind.kind == "DPFHCPBridge" => self.restore(object),
+            Event::Finished { outcome: Ok(Success::Object(object)), .. }
+                if object["kind"] == "DPFHCPBridge" =>
+            {
+                self.restore(object);
+            }
+            _ => {}
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (target, patch) = status_patch(&mut request.action)?;
+        let mut changed = Value::clone(patch);
+        let message = Self::message(&mut changed["status"])?;
+        let advice = json!("the DPUCluster has another kubeconfig; remove spec.kubeconfig of the DPUCluster");
+        self.written.insert(target.clone(), std::mem::replace(message, advice));
+        *patch = Arc::new(changed);
         None
     }
 }

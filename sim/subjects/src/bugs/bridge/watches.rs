@@ -1,0 +1,38 @@
+//! Mistakes while a kind can't be watched, or is not served.
+
+use lockstep_engine::action::{Class, Outcome, Request};
+use lockstep_engine::machine::Event;
+use lockstep_sim::bugs::Flaw;
+
+use super::super::common::{Asked, is};
+
+#[derive(Default)]
+pub(super) struct IgnoresOwnWatch;
+
+impl Flaw for IgnoresOwnWatch {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let is_own = matches!(&event, Event::WatchFailed { kind, .. } if kind.kind == "DPFHCPBridge");
+        (!is_own).then_some(event)
+    }
+}
+
+#[derive(Default)]
+pub(super) struct WaitsForUnserved(Asked);
+
+impl Flaw for WaitsForUnserved {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        let is_read = self.0.answered(&event).is_some_and(|action| is(&action, "get", "DPUCluster"));
+        if let Event::Finished { outcome: Err(failure), .. } = &mut event
+            && is_read
+            && failure.class == Class::KindNotServed
+        {
+            failure.class = Class::Unavailable;
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        self.0.note(request);
+        None
+    }
+}
