@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, KubeRequest};
+use lockstep_engine::action::{Action, Class, KubeRequest};
 use lockstep_engine::machine::Note;
 use lockstep_external::hypershift;
 use lockstep_sim::cluster::{Cluster, FaultModel, Transit};
@@ -118,6 +118,36 @@ impl FaultModel for SlowPatch {
             _ => Duration::ZERO,
         }
     }
+}
+
+/// Delays the watch events about bridges.
+struct LateBridges;
+
+impl FaultModel for LateBridges {
+    fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
+        match hop {
+            Transit::Watch(kind) if kind.kind == "DPFHCPBridge" => Duration::from_mins(1),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// "Optimistic concurrency control".
+#[test]
+fn the_status_of_a_bridge_that_has_changed_since_is_not_overwritten() {
+    let mut bench = Bench::ready();
+    bench.cluster.weather = Box::new(LateBridges);
+    let touched = json!({ "metadata": { "labels": { "touched": "yes" } } });
+    bench.merge("DPFHCPBridge", NAMESPACE, "prod", &touched);
+    bench.cluster.journal.clear();
+    bench.delete("DPUCluster", DPF, "dpus");
+    bench.cluster.advance(Duration::from_secs(30));
+    let writes = bench.cluster.carried().filter(|(_, carried)| carried.action.name() == "patch_status");
+    let failed: Vec<Option<Class>> = writes.map(|(_, carried)| carried.failed).collect();
+    let is_refused = |failed: &Option<Class>| *failed == Some(Class::Conflict);
+    assert!(!failed.is_empty() && failed.iter().all(is_refused), "{failed:?}");
+    bench.cluster.advance(Duration::from_mins(3));
+    assert_eq!(bench.phase("prod"), "Failed");
 }
 
 /// DPF's CRD does not allow one kubeconfig to be replaced by another, so the patch needs no precondition.
@@ -257,6 +287,11 @@ fn policies_that_differ_are_warned_of_once() {
         "Warning MismatchedAvailability: ControlPlane and Infrastructure availability policies differ";
     assert_eq!(bench.events().matches(warning).count(), 1, "{}", bench.events());
     assert_eq!(bench.phase("prod"), "Ready");
+    bench.transitions();
+    let announced = bench.notes.iter().filter(
+        |note| matches!(note, Note::EventAnnounced { reason, .. } if reason == "MismatchedAvailability"),
+    );
+    assert_eq!(announced.count(), 1);
 }
 
 #[test]
@@ -276,6 +311,18 @@ fn every_phase_and_condition_change_is_logged() {
     for phase in ["Pending", "Provisioning", "Ready"] {
         let line = format!("DPFHCPBridge dpf-hcp-bridge-system/prod is {phase}: ");
         assert!(logged.iter().any(|logged| logged.starts_with(&line)), "{logged:#?}");
+    }
+    let bridge = bench.bridge("prod");
+    for condition in bridge["status"]["conditions"].as_array().expect("conditions") {
+        let is_it = |note: &Note| match note {
+            Note::ConditionChanged { condition: name, status, reason, .. } => {
+                [("type", name), ("status", status), ("reason", reason)]
+                    .iter()
+                    .all(|(field, text)| condition[*field] == **text)
+            }
+            _ => false,
+        };
+        assert!(bench.notes.iter().any(is_it), "{condition:#}");
     }
 }
 

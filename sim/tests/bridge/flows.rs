@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::bench::{Bench, RESYNC};
 use super::objects::{
-    DPF, NAMESPACE, PASSWORD, RELEASE, SSH_KEY, UPGRADE, bridge, docker_config, dpu_cluster, pool, secret,
+    DPF, NAMESPACE, PASSWORD, RELEASE, SSH_KEY, UPGRADE, bridge, docker_config, dpu_cluster, pool,
+    pull_secret, secret, ssh_secret,
 };
 use super::scenarios;
 
@@ -362,8 +363,10 @@ fn the_bridge_waits_for_a_slow_teardown() {
     bench.merge("HostedCluster", NAMESPACE, "prod", &stuck(json!("true")));
     bench.delete("DPFHCPBridge", NAMESPACE, "prod");
     bench.cluster.advance(Duration::from_mins(5));
-    let status = bench.bridge("prod")["status"].clone();
+    let deleted = bench.bridge("prod");
+    let status = deleted["status"].clone();
     assert_eq!(status["phase"], "Deleting");
+    assert_eq!(status["observedGeneration"], deleted["metadata"]["generation"], "a deletion is a generation");
     assert_eq!(status["message"], "waiting for HostedCluster dpf-hcp-bridge-system/prod to be gone");
     bench.cluster.journal.clear();
     bench.cluster.advance(Duration::from_hours(1));
@@ -394,6 +397,31 @@ fn a_forbidden_cleanup_is_reported_and_skipped() {
     assert!(bench.events().contains(warning), "{}", bench.events());
 }
 
+/// The control plane would go on without its bridge.
+#[test]
+fn a_bridge_stays_as_long_as_its_hosted_cluster_may_not_be_deleted() {
+    let mut bench = Bench::ready();
+    bench.cluster.interfere(|_, action| {
+        let is_cluster = action.target().is_some_and(|target| target.kind.kind == "HostedCluster");
+        if is_cluster && action.name() == "delete" {
+            FaultVerdict::failed(Class::Forbidden)
+        } else {
+            FaultVerdict::Served
+        }
+    });
+    bench.delete("DPFHCPBridge", NAMESPACE, "prod");
+    bench.cluster.advance(Duration::from_mins(10));
+    let message = bench.bridge("prod")["status"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(
+        message.starts_with("HostedCluster dpf-hcp-bridge-system/prod can't be removed: "),
+        "{message:?}"
+    );
+    bench.cluster.interfere(|_, _| FaultVerdict::Served);
+    bench.cluster.advance(Duration::from_mins(10));
+    assert_eq!(bench.bridge("prod"), Value::Null);
+    assert_eq!(bench.get("HostedCluster", NAMESPACE, "prod"), Value::Null);
+}
+
 #[test]
 fn no_secret_value_is_exposed() {
     let mut bench = Bench::new();
@@ -406,6 +434,10 @@ fn no_secret_value_is_exposed() {
     bench.settle();
     let output = format!("{}\n{}\n{:?}", bench.transitions(), bench.events(), bench.notes);
     assert!(output.contains("ssh") && !output.contains(PASSWORD), "{output}");
+    for (secret, key) in [(pull_secret(), ".dockerconfigjson"), (ssh_secret(), "ssh-publickey")] {
+        let encoded = secret["data"][key].as_str().expect("a value");
+        assert!(!output.contains(encoded), "{key}: {output}");
+    }
 }
 
 #[test]

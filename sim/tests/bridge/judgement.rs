@@ -230,6 +230,25 @@ fn a_degraded_control_plane_is_not_ready_and_not_failed() {
 }
 
 #[test]
+fn a_condition_that_hypershift_no_longer_reports_is_removed() {
+    let mut bench = Bench::ready();
+    assert_eq!(bench.condition("prod", "HostedClusterDegraded").0, "False/AsExpected");
+    bench.silence("HostedCluster");
+    let cluster = bench.get("HostedCluster", NAMESPACE, "prod");
+    let mut conditions = cluster["status"]["conditions"].as_array().expect("conditions").clone();
+    conditions.retain(|condition| condition["type"] != "Degraded");
+    bench.merge(
+        "HostedCluster",
+        NAMESPACE,
+        "prod/status",
+        &json!({ "status": { "conditions": conditions } }),
+    );
+    bench.cluster.advance(Duration::from_mins(1));
+    assert_eq!(bench.condition("prod", "HostedClusterDegraded").0, "absent");
+    assert_eq!(bench.condition("prod", "HostedClusterAvailable").0, "True/AsExpected");
+}
+
+#[test]
 fn the_ingress_endpoint_is_given_when_there_are_nodes() {
     let mut bench = Bench::new();
     bench.create(&bridge("prod"));
@@ -276,12 +295,17 @@ fn every_line_of_the_specification_is_logged() {
         ("error: Failed to update DPFHCPBridge status: ", format!(" [{bridge}]")),
     ] {
         let is_it = |logged: &String| {
-            logged
-                .strip_prefix(line)
-                .is_some_and(|rest| rest == fields || line.ends_with(": ") && rest.ends_with(&fields))
+            logged.strip_prefix(line).is_some_and(|rest| {
+                let cause = rest.strip_suffix(&*fields);
+                // A line that ends with a colon quotes the cause.
+                cause.is_some_and(|cause| cause.is_empty() != line.ends_with(": "))
+            })
         };
         assert!(logged.iter().any(is_it), "{line}{fields}: {logged:#?}");
     }
+    // A DPUCluster that is watched is not read.
+    let watched: BTreeSet<String> = bench.notes.iter().filter_map(line).collect();
+    assert!(!watched.iter().any(|line| line.contains("Fetching DPUCluster")), "{watched:#?}");
 }
 
 /// Returns a line of the log, with its level.

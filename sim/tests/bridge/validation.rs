@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, Class, Failure};
-use lockstep_engine::machine::{Note, ReconcileResult};
-use lockstep_sim::cluster::FaultVerdict;
+use lockstep_engine::machine::{Amount, Note, ReconcileResult};
+use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
 use serde_json::json;
 
 use super::bench::Bench;
@@ -121,6 +121,49 @@ fn each_validation_is_counted_with_its_result() {
     bench.cluster.advance(Duration::from_mins(1));
     assert!(count(&mut bench, "error") > 0);
     assert_eq!(count(&mut bench, "not_found"), 0);
+    let mut bench = super::scenarios::dpu_cluster_not_specified();
+    assert!(count(&mut bench, "error") > 0);
+    assert_eq!(count(&mut bench, "not_found"), 0);
+}
+
+/// Delays the answers about DPUClusters.
+struct SlowReads;
+
+impl FaultModel for SlowReads {
+    fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
+        match hop {
+            Transit::Answer(action) if action.target().is_some_and(|it| it.kind.kind == "DPUCluster") => {
+                Duration::from_secs(3)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// "Metrics", `dpfhcpbridge_dpucluster_validation_duration_seconds`.
+#[test]
+fn the_duration_of_a_validation_is_measured() {
+    let mut bench = Bench::new();
+    bench.forbid_watch("DPUCluster");
+    bench.cluster.weather = Box::new(SlowReads);
+    bench.create(&bridge("prod"));
+    bench.cluster.advance(Duration::from_mins(1));
+    bench.transitions();
+    let durations: Vec<Amount> = bench.notes.iter().filter_map(duration).collect();
+    let is_measured = |duration: &Amount| *duration == Amount::Observe(Duration::from_secs(3));
+    assert!(!durations.is_empty() && durations.iter().all(is_measured), "{durations:?}");
+}
+
+/// Returns the duration of a validation that a note reports.
+fn duration(note: &Note) -> Option<Amount> {
+    match note {
+        Note::Measured(measure)
+            if measure.metric == "dpfhcpbridge_dpucluster_validation_duration_seconds" =>
+        {
+            Some(measure.by)
+        }
+        _ => None,
+    }
 }
 
 /// Returns a bridge that can't read its DPUCluster.
@@ -284,11 +327,15 @@ fn validate_dpucluster_spec_change() {
 fn validate_dpucluster_idempotent_condition_update() {
     let mut bench = Bench::ready();
     let before = bench.bridge("prod");
+    bench.cluster.journal.clear();
     bench.merge("DPUCluster", DPF, "dpus", &json!({ "metadata": { "labels": { "touched": "yes" } } }));
     bench.cluster.advance(Duration::from_mins(21));
     let after = bench.bridge("prod");
     assert_eq!(after["status"], before["status"]);
     assert_eq!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+    // A write that changes nothing leaves the resource version as it is, and is a write all the same.
+    let writes: Vec<_> = bench.cluster.carried().filter(|(_, carried)| carried.action.is_write()).collect();
+    assert!(writes.is_empty(), "{writes:?}");
 }
 
 #[test]

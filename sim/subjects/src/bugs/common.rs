@@ -1,12 +1,12 @@
 //! Code that the bugs of several controllers share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_engine::action::{Action, ActionId, KubeRequest, Outcome, Request, Success};
+use lockstep_engine::action::{Action, ActionId, Class, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Machine, Note, Step};
 use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
 use lockstep_sim::bugs::Flaw;
@@ -139,6 +139,26 @@ impl Extra {
     /// Returns whether an answer is for such a request.
     pub(super) fn has_asked(&self, id: ActionId) -> bool {
         (Self::FIRST + 1..=Self::FIRST + self.0).contains(&id.0)
+    }
+}
+
+/// The kinds that the machine can't watch, by name.
+#[derive(Default)]
+pub(super) struct Refused(pub(super) BTreeSet<String>);
+
+impl Refused {
+    pub(super) fn absorb(&mut self, event: &Event) {
+        match event {
+            Event::WatchFailed { kind, failure }
+                if matches!(failure.class, Class::Forbidden | Class::KindNotServed) =>
+            {
+                self.0.insert(kind.kind.clone());
+            }
+            Event::ListCompleted { kind } => {
+                self.0.remove(&kind.kind);
+            }
+            _ => {}
+        }
     }
 }
 

@@ -1,14 +1,18 @@
 //! Mistakes in the handling of watch events and other events of the process.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockstep_engine::action::{ActionId, Outcome, Request};
+use lockstep_engine::action::{ActionId, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Note, ReconcileResult, Step};
+use lockstep_engine::object::{ObjectRef, resource_version};
+use lockstep_namespaceclass::names;
 use lockstep_sim::bugs::{Bug, Flaw, plant};
+use lockstep_sim::history::reference;
 use serde_json::Value;
 
-use super::common::HOST;
+use super::common::{HOST, Refused};
+use super::requests::status_patch;
 
 pub(super) const BUGS: &[Bug] = &[
     Bug {
@@ -74,6 +78,13 @@ pub(super) const BUGS: &[Bug] = &[
         plant: plant::<WaitsForRefused>,
         garble: None,
     },
+    Bug {
+        name: "bindings_freeze",
+        sentence: "While a kind can't be watched, no binding reports another generation of its class.",
+        controller: HOST,
+        plant: plant::<BindingsFreeze>,
+        garble: None,
+    },
 ];
 
 #[derive(Default)]
@@ -82,6 +93,41 @@ struct WaitsForRefused;
 impl Flaw for WaitsForRefused {
     fn event(&mut self, event: Event) -> Option<Event> {
         (!matches!(event, Event::WatchFailed { .. })).then_some(event)
+    }
+}
+
+/// The server never receives the last status of a pass.
+#[derive(Default)]
+struct BindingsFreeze {
+    refused: Refused,
+    /// The newest states that the machine has received.
+    bindings: BTreeMap<ObjectRef, Arc<Value>>,
+}
+
+impl Flaw for BindingsFreeze {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        self.refused.absorb(&event);
+        if let Event::Applied { object, .. } | Event::Finished { outcome: Ok(Success::Object(object)), .. } =
+            &event
+            && object["kind"] == "NamespaceClassBinding"
+        {
+            let newest = self
+                .bindings
+                .entry(reference(&names::binding(), object))
+                .or_insert_with(|| Arc::clone(object));
+            if resource_version(object) > resource_version(newest) {
+                *newest = Arc::clone(object);
+            }
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (target, patch) = status_patch(&mut request.action)?;
+        let known = self.bindings.get(target).filter(|_| !self.refused.0.is_empty())?;
+        // The status before the resources are written is still of the former generation.
+        let generation = |object: &Value| object["status"]["observedClassGeneration"].as_i64();
+        (generation(known) != generation(patch)).then(|| Ok(Success::Object(Arc::clone(known))))
     }
 }
 

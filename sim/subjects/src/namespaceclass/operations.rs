@@ -42,6 +42,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         6,
         label_with_missing_class,
     ),
+    Operation::new("take a class off all its namespaces", "admin", 3, unlabel_all),
     Operation::new("touch a namespace", "tenant", 3, touch_namespace),
     Operation::new("delete a namespace", "tenant", 3, delete_namespace),
     Operation::new("edit what was applied", "other controller", 6, edit_applied),
@@ -264,6 +265,24 @@ fn label_with_missing_class(client: &mut dyn Client, random: &mut Random) {
 
 fn unlabel_namespace(client: &mut dyn Client, random: &mut Random) {
     client.merge(&some_namespace(random), &json!({ "metadata": { "labels": { CLASS_LABEL: null } } }));
+}
+
+/// Takes the label off all namespaces of the class that has the most. Sometimes the class begins to hold removals just before.
+fn unlabel_all(client: &mut dyn Client, random: &mut Random) {
+    let mut namespaces = client.server().objects(&names::namespace());
+    let count = |class: &str| {
+        namespaces.iter().filter(|namespace| label(namespace, CLASS_LABEL) == Some(class)).count()
+    };
+    let Some(class) = CLASSES.into_iter().max_by_key(|class| count(class)) else { return };
+    if random.below(2) == 0 {
+        let target = ObjectRef::cluster(&names::class(), class);
+        client.merge(&target, &json!({ "spec": { "removalGuard": guard() } }));
+    }
+    namespaces.retain(|namespace| label(namespace, CLASS_LABEL) == Some(class));
+    for namespace in namespaces {
+        let target = reference(&names::namespace(), &namespace);
+        client.merge(&target, &json!({ "metadata": { "labels": { CLASS_LABEL: null } } }));
+    }
 }
 
 fn touch_namespace(client: &mut dyn Client, random: &mut Random) {

@@ -1,6 +1,5 @@
 //! Mistakes while a kind can't be watched.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockstep_engine::action::{Class, Outcome, Request, Success};
@@ -8,28 +7,8 @@ use lockstep_engine::machine::Event;
 use lockstep_sim::bugs::Flaw;
 use serde_json::{Value, json};
 
-use super::super::common::Known;
+use super::super::common::{Known, Refused};
 use super::super::requests::status_patch;
-
-/// The kinds that the machine can't watch, by name.
-#[derive(Default)]
-struct Refused(BTreeSet<String>);
-
-impl Refused {
-    fn absorb(&mut self, event: &Event) {
-        match event {
-            Event::WatchFailed { kind, failure }
-                if matches!(failure.class, Class::Forbidden | Class::KindNotServed) =>
-            {
-                self.0.insert(kind.kind.clone());
-            }
-            Event::ListCompleted { kind } => {
-                self.0.remove(&kind.kind);
-            }
-            _ => {}
-        }
-    }
-}
 
 /// The server never receives the status.
 #[derive(Default)]
