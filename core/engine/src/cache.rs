@@ -43,6 +43,8 @@ pub struct Cache<K, V: Cached> {
     /// The removals that the watch has not shown yet, with the last resource version of each object.
     #[serde(with = "pairs")]
     removed: BTreeMap<K, u64>,
+    /// The objects that a write of ours may have changed, though its answer did not arrive.
+    doubted: BTreeSet<K>,
 }
 
 /// The stored form of a cache: the index is derived from the objects.
@@ -56,12 +58,14 @@ struct Stored<K, V> {
     watched_up_to: u64,
     #[serde(with = "pairs")]
     removed: BTreeMap<K, u64>,
+    #[serde(default = "BTreeSet::new")]
+    doubted: BTreeSet<K>,
 }
 
 impl<K: Ord + Clone, V: Cached> From<Stored<K, V>> for Cache<K, V> {
     fn from(stored: Stored<K, V>) -> Self {
-        let Stored { objects, listing, synced, watched_up_to, removed } = stored;
-        let mut cache = Self { listing, synced, watched_up_to, removed, ..Self::default() };
+        let Stored { objects, listing, synced, watched_up_to, removed, doubted } = stored;
+        let mut cache = Self { listing, synced, watched_up_to, removed, doubted, ..Self::default() };
         for (key, value) in objects {
             cache.put(key, value);
         }
@@ -78,6 +82,7 @@ impl<K: Ord + Clone, V: Cached> Default for Cache<K, V> {
             synced: false,
             watched_up_to: 0,
             removed: BTreeMap::new(),
+            doubted: BTreeSet::new(),
         }
     }
 }
@@ -124,6 +129,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         self.removed.clear();
         let Some(listed) = self.listing.take() else { return Vec::new() };
         let gone: Vec<K> = self.objects.keys().filter(|key| !listed.contains(key)).cloned().collect();
+        self.doubted.retain(|key| listed.contains(key));
         gone.into_iter().filter_map(|key| self.forget(&key).map(|value| (key, value))).collect()
     }
 
@@ -151,6 +157,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
             // The watch has already shown the object and its deletion.
             None if self.watched_up_to >= resource_version && self.listing.is_none() => {}
             _ => {
+                self.doubted.remove(&key);
                 self.forget(&key);
                 self.removed.insert(key, resource_version);
             }
@@ -170,6 +177,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         if held.is_none_or(|held| held > resource_version && resource_version > 0) {
             return false;
         }
+        self.doubted.remove(key);
         self.forget(key);
         true
     }
@@ -186,6 +194,25 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         // During a list it does not count as listed. If the list lacks it, it is either gone, or the watch shows it next.
         self.put(key, value);
         true
+    }
+
+    /// Records that a write of an object got no answer. It may have taken effect, so that the stored object is older than it
+    /// seems: a write is needed even if the stored object is as wanted.
+    pub fn doubt(&mut self, key: K) {
+        self.doubted.insert(key);
+    }
+
+    /// Returns whether a write of an object got no answer, and none of them succeeded since. What the watch shows does not
+    /// end the doubt, because it may be behind.
+    pub fn is_doubted(&self, key: &K) -> bool {
+        self.doubted.contains(key)
+    }
+
+    /// Stores an object from the answer to a write of ours, as [`Self::absorb`] does. Ends the doubt about earlier writes: each
+    /// write of ours names the resource version that it changes.
+    pub fn confirm(&mut self, key: K, value: V) -> bool {
+        self.doubted.remove(&key);
+        self.absorb(key, value)
     }
 
     /// Changes a stored object in place. Neither its resource version nor its index values may change.
@@ -319,6 +346,31 @@ mod tests {
         assert!(cache.absorb(1, Item(7, "blue")));
         assert!(!cache.observe(1, Item(6, "red")), "the watch lags");
         assert_eq!(cache.get(&1), Some(&Item(7, "blue")));
+    }
+
+    #[test]
+    fn a_write_without_an_answer_is_doubted_until_one_succeeds() {
+        let mut cache = synced();
+        cache.observe(1, Item(5, "red"));
+        cache.doubt(1);
+        cache.observe(1, Item(6, "red"));
+        assert!(cache.is_doubted(&1), "the watch may be behind");
+        cache.confirm(1, Item(6, "red"));
+        assert!(!cache.is_doubted(&1), "it had not taken effect, and the write changed nothing");
+    }
+
+    #[test]
+    fn what_is_gone_is_doubted_no_more() {
+        let mut cache = synced();
+        for key in 1..=3 {
+            cache.observe(key, Item(5, "red"));
+            cache.doubt(key);
+        }
+        cache.vanish(&1, 6);
+        cache.removed(2, 6);
+        cache.start_list();
+        cache.complete_list();
+        assert_eq!(cache.doubted, BTreeSet::new());
     }
 
     #[test]

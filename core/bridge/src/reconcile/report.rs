@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::bridge::DPFHCPBridgeStatus;
-use lockstep_engine::action::{Action, Answer as _, Outcome, only};
+use lockstep_engine::action::{Action, Answer as _, Class, Outcome, only};
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::Name;
@@ -41,7 +41,8 @@ impl Controller {
         let judged = judged.or_else(|| self.judge_unreadable(key, progress, now));
         let bridge = self.store.bridges.get(key).ok_or(Verdict::Converged)?;
         let (wanted, changed, verdict) = judged.ok_or(Verdict::Converged)?;
-        if wanted == bridge.status {
+        // After a write without an answer, the status may be newer than the cached one.
+        if wanted == bridge.status && !self.store.bridges.is_doubted(key) {
             return Err(verdict);
         }
         let delta = StatusDelta {
@@ -65,10 +66,13 @@ impl Controller {
     pub(super) fn status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
         match only(outcomes).object() {
             Ok(object) => {
-                self.store.bridges.absorb(key.clone(), Bridge::read(&object));
+                self.store.bridges.confirm(key.clone(), Bridge::read(&object));
                 Ok(())
             }
             Err(failure) => {
+                if failure.class == Class::Unknown {
+                    self.store.bridges.doubt(key.clone());
+                }
                 let message = format!("Failed to update DPFHCPBridge status: {failure}");
                 self.outbox.notes.push(Note::Error { message, objects: vec![bridge_ref(key)] });
                 Err(Verdict::Retry {

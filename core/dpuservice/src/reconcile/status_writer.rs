@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::dpuservice::DPUServiceStatus;
-use lockstep_engine::action::{Action, Answer as _, KubeRequest, Outcome, Subresource, only};
+use lockstep_engine::action::{Action, Answer as _, Class, KubeRequest, Outcome, Subresource, only};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Name, precondition};
 use lockstep_engine::time::Now;
@@ -24,7 +24,7 @@ const SETTLES: Duration = Duration::from_secs(5);
 pub struct Reporting(Verdict, Vec<Condition>);
 
 impl Controller {
-    /// Writes a status if it differs from the current one.
+    /// Writes a status if it differs from the current one, or if an earlier write got no answer.
     pub(super) fn write_status(
         &mut self,
         key: &Name,
@@ -37,8 +37,10 @@ impl Controller {
         // A new time of Argo CD's last comparison alone is not written: it is written with other changes.
         let silent =
             DPUServiceStatus { reconciled_at: service.status.reconciled_at.clone(), ..wanted.clone() };
-        let status = merge_patch(&json!(service.status), &json!(wanted));
-        let Some(status) = status.filter(|_| silent != service.status) else { return Next::Done(verdict) };
+        if silent == service.status && !self.store.services.is_doubted(key) {
+            return Next::Done(verdict);
+        }
+        let status = merge_patch(&json!(service.status), &json!(wanted)).unwrap_or_else(|| json!({}));
         // While Argo CD deploys or removes, each of its steps on each cluster would cause a write.
         let since =
             self.store.status_written_at.get(key).map_or(SETTLES, |written| now.monotonic.since(*written));
@@ -70,12 +72,17 @@ impl Controller {
     ) -> Verdict {
         match only(outcomes).object() {
             Ok(object) => {
-                self.store.services.absorb(key.clone(), Service::read(&object));
+                self.store.services.confirm(key.clone(), Service::read(&object));
                 self.store.status_written_at.insert(key.clone(), now.monotonic);
                 self.announce(key, &changed, now);
                 verdict
             }
-            Err(failure) => Verdict::retry("writing the status", &failure),
+            Err(failure) => {
+                if failure.class == Class::Unknown {
+                    self.store.services.doubt(key.clone());
+                }
+                Verdict::retry("writing the status", &failure)
+            }
         }
     }
 }

@@ -90,8 +90,8 @@ impl Controller {
     fn work_on(&mut self, name: &str, binding: &Binding, class: &Class, now: Now) -> Next<Stage> {
         let done = Next::Done(Verdict::Converged);
         if class.is_paused() {
-            let paused = status::of_paused(binding, class, now);
-            return paused.map_or(done, |paused| report(name, binding, paused, Verdict::Converged));
+            let paused = status::of_paused(binding, class, now).or_else(|| self.doubted(name, binding));
+            return paused.map_or(done, |paused| self.report(name, binding, paused, Verdict::Converged));
         }
         // Until this generation of the class has been validated, its resources are not known. The reconcile of the class
         // enqueues this key.
@@ -100,8 +100,8 @@ impl Controller {
             return done;
         }
         if self.store.holds_pruning(binding, &resolved) {
-            let held = status::of_held_pruning(binding, now);
-            return held.map_or(done, |held| report(name, binding, held, Verdict::Converged));
+            let held = status::of_held_pruning(binding, now).or_else(|| self.doubted(name, binding));
+            return held.map_or(done, |held| self.report(name, binding, held, Verdict::Converged));
         }
         let mut settled = true;
         for entry in &resolved.content.entries {
@@ -193,7 +193,7 @@ impl Controller {
                     self.outbox.woken.push(Key::Namespace(name.to_owned()));
                     return Next::Done(Verdict::Converged);
                 }
-                report(name, &binding, status::class_not_found(&binding, now), Verdict::Converged)
+                self.report(name, &binding, status::class_not_found(&binding, now), Verdict::Converged)
             }
             Err(failure) => Next::Done(Verdict::retry("reading the class", &failure)),
             Ok(Some(object)) => {
@@ -388,7 +388,7 @@ impl Controller {
         }
         let verdict = verdict(&work.causes, work.recheck);
         let wanted = status::after_pass(&work, now);
-        report(name, &work.binding, wanted, verdict)
+        self.report(name, &work.binding, wanted, verdict)
     }
 
     /// Records a successful status write: reports the changed conditions, and updates the cache without waiting for the
@@ -398,8 +398,32 @@ impl Controller {
         for condition in changed {
             self.announce(&binding_ref(name), &binding.uid, condition, now);
         }
-        self.store.bindings.absorb(name.to_owned(), binding.clone());
+        self.store.bindings.confirm(name.to_owned(), binding.clone());
         binding
+    }
+
+    /// Returns the stored status to be written again, if an earlier write of it got no answer.
+    fn doubted(
+        &self,
+        name: &str,
+        binding: &Binding,
+    ) -> Option<(NamespaceClassBindingStatus, Vec<Condition>)> {
+        let is_doubted = self.store.bindings.is_doubted(&name.to_owned());
+        is_doubted.then(|| (binding.status.clone(), Vec::new()))
+    }
+
+    /// Writes the status if it has changed, or if an earlier write of it got no answer.
+    fn report(
+        &self,
+        name: &str,
+        binding: &Binding,
+        (wanted, changed): (NamespaceClassBindingStatus, Vec<Condition>),
+        verdict: Verdict,
+    ) -> Next<Stage> {
+        if wanted == binding.status && !self.store.bindings.is_doubted(&name.to_owned()) {
+            return Next::Done(verdict);
+        }
+        Next::Await(vec![status_write(name, binding, &wanted)], Stage::Reporting(verdict, changed))
     }
 
     fn reported(
@@ -428,19 +452,6 @@ fn fence(name: &str, work: Box<Work>, now: Now) -> Next<Stage> {
     let (wanted, changed) = status::before_writing(&work, now);
     let write = status_write(name, &work.binding, &wanted);
     Next::Await(vec![write], Stage::RecordingIntent(work, changed))
-}
-
-/// Writes the status if it has changed.
-fn report(
-    name: &str,
-    binding: &Binding,
-    (wanted, changed): (NamespaceClassBindingStatus, Vec<Condition>),
-    verdict: Verdict,
-) -> Next<Stage> {
-    if wanted == binding.status {
-        return Next::Done(verdict);
-    }
-    Next::Await(vec![status_write(name, binding, &wanted)], Stage::Reporting(verdict, changed))
 }
 
 fn prune(name: &str, work: Box<Work>) -> Next<Stage> {

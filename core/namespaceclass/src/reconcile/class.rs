@@ -89,7 +89,7 @@ impl Controller {
                         }
                         let held = self.store.classes.get(&name.to_owned());
                         let is_same = held.is_some_and(|held| held.is_same(&class));
-                        if self.store.classes.absorb(name.to_owned(), class) && !is_same {
+                        if self.store.classes.confirm(name.to_owned(), class) && !is_same {
                             self.store.count_departures(name);
                         }
                     }
@@ -130,7 +130,7 @@ impl Controller {
         let rollout = self.store.rollout(name, &class);
         let (wanted, changed) =
             status::of_class(&class, &content, status::unwatchable(&self.store), rollout, now);
-        if wanted == class.status {
+        if wanted == class.status && !self.store.classes.is_doubted(&name.to_owned()) {
             return Next::Done(verdict(may_pass));
         }
         let target = class_ref(name);
