@@ -23,6 +23,8 @@ mod late;
 mod log;
 #[path = "tests/parts.rs"]
 mod parts;
+#[path = "tests/settings.rs"]
+mod settings;
 #[path = "tests/troubles.rs"]
 mod troubles;
 

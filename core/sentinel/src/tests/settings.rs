@@ -1,0 +1,39 @@
+//! What the configuration says about the requests, and about a process that is stuck.
+
+use super::*;
+
+/// "Resource Watcher": the timeout of the configuration, and its headers (decision 76).
+#[test]
+fn pages_are_requested_with_the_configured_timeout_and_headers() {
+    let asked = Rc::<RefCell<Vec<Fetch>>>::default();
+    let seen = Rc::clone(&asked);
+    let mut bench = Bench::new(move |action| {
+        if let Action::Http(fetch) = action {
+            seen.borrow_mut().push(fetch.clone());
+        }
+        confirmed(action)
+    });
+    let mut spec = spec();
+    spec["hyperfleetAPI"]["timeout"] = json!("3s");
+    spec["hyperfleetAPI"]["headers"] = json!({ "X-Tenant": "edge" });
+    bench.configured(1, &spec);
+    let asked = asked.take();
+    let headers = BTreeMap::from([("X-Tenant".to_owned(), "edge".to_owned())]);
+    assert!(!asked.is_empty());
+    assert!(asked.iter().all(|fetch| fetch.timeout == Duration::from_secs(3) && fetch.headers == headers));
+}
+
+/// "Operator Deployment", the liveness probe.
+#[test]
+fn a_sentinel_that_misses_three_polls_is_stuck() {
+    let mut bench = Bench::new(confirmed);
+    assert_eq!(bench.sentinel.patience(), None, "without a configuration it only waits");
+    bench.configured(1, &spec());
+    assert_eq!(bench.sentinel.patience(), Some(Duration::from_secs(15)));
+    let mut often = spec();
+    often["pollInterval"] = json!("1s");
+    bench.configured(2, &often);
+    assert_eq!(bench.sentinel.patience(), Some(Duration::from_secs(10)), "a busy machine is slow");
+    bench.happens(Event::LeadershipChanged { leading: false });
+    assert_eq!(bench.sentinel.patience(), None, "a standby only waits");
+}
