@@ -126,7 +126,7 @@ impl Flaw for BindingsFreeze {
         let (target, patch) = status_patch(&mut request.action)?;
         let known = self.bindings.get(target).filter(|_| !self.refused.0.is_empty())?;
         // The status before the resources are written is still of the former generation.
-        let generation = |object: &Value| object["status"]["observedClassGeneration"].as_i64();
+        let generation = |object: &Value| object["status"]["observedClassGeneration"].as_i64().unwrap_or(0);
         (generation(known) != generation(patch)).then(|| Ok(Success::Object(Arc::clone(known))))
     }
 }
