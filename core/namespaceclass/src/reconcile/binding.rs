@@ -90,7 +90,7 @@ impl Controller {
     fn work_on(&mut self, name: &str, binding: &Binding, class: &Class, now: Now) -> Next<Stage> {
         let done = Next::Done(Verdict::Converged);
         if class.is_paused() {
-            let paused = status::of_paused(binding, class, now).or_else(|| self.doubted(name, binding));
+            let paused = status::of_paused(binding, class, now).or_else(|| self.unanswered(name, binding));
             return paused.map_or(done, |paused| self.report(name, binding, paused, Verdict::Converged));
         }
         // Until this generation of the class has been validated, its resources are not known. The reconcile of the class
@@ -100,7 +100,7 @@ impl Controller {
             return done;
         }
         if self.store.holds_pruning(binding, &resolved) {
-            let held = status::of_held_pruning(binding, now).or_else(|| self.doubted(name, binding));
+            let held = status::of_held_pruning(binding, now).or_else(|| self.unanswered(name, binding));
             return held.map_or(done, |held| self.report(name, binding, held, Verdict::Converged));
         }
         let mut settled = true;
@@ -403,7 +403,7 @@ impl Controller {
     }
 
     /// Returns the stored status to be written again, if an earlier write of it got no answer.
-    fn doubted(
+    fn unanswered(
         &self,
         name: &str,
         binding: &Binding,
