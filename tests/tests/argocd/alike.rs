@@ -23,6 +23,7 @@ use lockstep_tests::argocd::{ArgoCd, CHART, Charts, DpuCluster};
 use lockstep_tests::chart::apply;
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::dpuservice::{self, DPF};
+use lockstep_tests::ground::eventually;
 use lockstep_tests::user::User;
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -183,10 +184,7 @@ impl Bench {
     async fn step(&self, name: &str, step: &Step, cursor: usize) -> anyhow::Result<usize> {
         match step {
             Step::Change(spec) => self.merge(name, &json!({ "spec": spec })).await?,
-            Step::Terminate => {
-                let state = json!({ "operationState": { "phase": "Terminating" } });
-                self.merge(name, &json!({ "status": state })).await?;
-            }
+            Step::Terminate => self.terminate(name).await?,
             Step::Refresh => self.refresh(name).await?,
             Step::Drift => self.drift(name).await?,
             Step::Delete => self.user.delete("Application", ARGO_NAMESPACE, name).await?,
@@ -240,6 +238,26 @@ impl Bench {
         let is_compared =
             |application: &Value| application["metadata"]["annotations"].get(annotation).is_none();
         self.user.until("it is compared", ("Application", ARGO_NAMESPACE, name), is_compared).await.map(drop)
+    }
+
+    /// Ends the operation. Argo CD may overwrite the request with the state that it read before, so it is repeated.
+    async fn terminate(&self, name: &str) -> anyhow::Result<()> {
+        let operation = async || {
+            let application = self.user.get("Application", ARGO_NAMESPACE, name).await?;
+            anyhow::Ok(application.map(|application| application["status"]["operationState"].clone()))
+        };
+        let first = operation().await?.map(|operation| operation["startedAt"].clone());
+        eventually("the operation is terminated", async || {
+            let now = operation().await?.filter(|now| Some(&now["startedAt"]) == first.as_ref());
+            let phase = now.as_ref().and_then(|now| now["phase"].as_str()).unwrap_or_default();
+            if phase == "Running" {
+                let state = json!({ "operationState": { "phase": "Terminating" } });
+                self.merge(name, &json!({ "status": state })).await?;
+            }
+            ensure!(!["Running", "Terminating"].contains(&phase), "{now:?}");
+            Ok(())
+        })
+        .await
     }
 
     async fn drift(&self, name: &str) -> anyhow::Result<()> {
