@@ -2,9 +2,9 @@
 //!
 //! `cargo bench --workspace --bench sentinel -- [RESOURCES]...` (default: 20,000 and 100,000) serves a fleet in which every
 //! cluster is due. It starts RabbitMQ with one durable queue. It runs the Sentinel as a process of its own, as in a cluster,
-//! built with the same profile. The baseline is a raw publisher with the same library and messages of the same size, which
-//! pipelines its confirms: as many messages are in flight as the Sentinel allows. All run in turn, so that other load on
-//! the host affects them equally.
+//! built with the same profile, in the environment that the image sets. The baseline is a raw publisher with the same library and
+//! messages of the same size, which pipelines its confirms: as many messages are in flight as the Sentinel allows. All run in
+//! turn, so that other load on the host affects them equally.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its measurements")]
 
@@ -26,6 +26,7 @@ use lapin::{BasicProperties, Connection, ConnectionProperties};
 use lockstep_apiserver::host::{Host, Options};
 use lockstep_external::hyperfleet::host::Host as FleetHost;
 use lockstep_external::hyperfleet::{API, Dialect, HyperFleet, Labels, Release};
+use lockstep_release::image::ENVIRONMENT;
 use lockstep_tests::collector::Collector;
 use lockstep_tests::cost;
 use lockstep_tests::ground::install_crds;
@@ -226,7 +227,7 @@ impl Environment<'_> {
         let mut command = Command::new(program);
         command.args(["sentinel", "--namespace=default", "--config", &name]);
         command.args(["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]);
-        command.env("LOCKSTEP_LOG_FORMAT", "json");
+        command.env("LOCKSTEP_LOG_FORMAT", "json").envs(ENVIRONMENT);
         if let Some(collector) = collector {
             command.env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url());
         }

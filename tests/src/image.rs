@@ -138,7 +138,10 @@ impl Image {
         fs::write(directory.join("token"), plane.token(namespace, account).await?)?;
         let server = plane.server().trim_start_matches("https://");
         let (host, port) = server.rsplit_once(':').with_context(|| format!("no port in {server}"))?;
-        command.env("KUBERNETES_SERVICE_HOST", host).env("KUBERNETES_SERVICE_PORT", port);
+        command
+            .envs(image::ENVIRONMENT)
+            .env("KUBERNETES_SERVICE_HOST", host)
+            .env("KUBERNETES_SERVICE_PORT", port);
         Ok(())
     }
 }

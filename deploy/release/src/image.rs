@@ -81,10 +81,15 @@ fn certificates() -> String {
     pem
 }
 
+/// Options of the allocator: memory is committed when it is used, and returned when it is free.
+pub const ENVIRONMENT: [(&str, &str); 2] =
+    [("MIMALLOC_ARENA_EAGER_COMMIT", "0"), ("MIMALLOC_PURGE_DELAY", "0")];
+
 /// Returns how a container of the program starts.
 fn container() -> Value {
     json!({
         "User": USER,
+        "Env": ENVIRONMENT.map(|(option, value)| format!("{option}={value}")),
         "Entrypoint": [format!("/{PROGRAM}")],
         "Cmd": ["run"],
         "WorkingDir": "/",
