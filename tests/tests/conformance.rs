@@ -183,6 +183,8 @@ fn sequences_agree(
             if let Some(first) = found.disagreements.first_mut() {
                 first.push_str("\n    in ");
                 first.push_str(&tree.current().to_string());
+                // Shrinking takes long: who stops the run keeps what was found.
+                println!("{first}");
                 failing.push((name, tree));
             }
             report.absorb(found);

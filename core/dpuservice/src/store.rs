@@ -88,11 +88,17 @@ impl Store {
             .all(|(name, cluster)| self.found.get(name).is_some_and(|found| found.uid == cluster.uid))
     }
 
-    /// Returns the Secret that defines a cluster for Argo CD.
-    pub fn argo_secret(&self, cluster: &Name) -> Option<(&Name, &Secret)> {
+    /// Returns the Secrets that define a cluster for Argo CD, without those that are being deleted. There is more than one after
+    /// two leaders have chosen different names, or another client has made a copy.
+    pub fn argo_secrets(&self, cluster: &Name) -> impl Iterator<Item = (&Name, &Secret)> {
         let names = self.secrets.keys_by(&SecretIndex::Cluster(cluster.clone()));
-        let mut secrets = names.filter_map(|name| Some((name, self.secrets.get(name)?)));
-        secrets.find(|(_, secret)| !secret.deleting)
+        let secrets = names.filter_map(|name| Some((name, self.secrets.get(name)?)));
+        secrets.filter(|(_, secret)| !secret.deleting)
+    }
+
+    /// Returns the Secret that defines a cluster for Argo CD: the oldest. Every leader chooses the same one.
+    pub fn argo_secret(&self, cluster: &Name) -> Option<(&Name, &Secret)> {
+        self.argo_secrets(cluster).min_by_key(|(name, secret)| (&secret.created, *name))
     }
 
     /// Returns the clusters that have a Secret for Argo CD.

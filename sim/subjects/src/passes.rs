@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockstep_engine::machine::{Event, Note, ReconcileResult};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
-use lockstep_sim::cluster::What;
+use lockstep_sim::cluster::{Author, What};
 use lockstep_sim::history::ProcessState;
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
@@ -36,8 +36,7 @@ impl Pass<'_> {
     /// Returns whether the process has known since before the pass that it can't watch a kind.
     pub(crate) fn is_refused(&self, kind: &Kind) -> bool {
         let mut refused = self.state.refused.iter();
-        refused.any(|(refused, since)| **refused == *kind && *since <= self.began)
-            && self.listed != Some(kind)
+        refused.any(|(refused, since)| **refused == *kind && *since < self.began) && self.listed != Some(kind)
     }
 
     /// Returns whether the process has had a list of a kind since before the pass, and its watch was not refused since.
@@ -77,12 +76,24 @@ pub(crate) fn successful<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Pas
         // A pass that ends because the object was removed has evaluated nothing.
         let is_lost = event.is_some_and(|event| state.loses(object, event));
         let stays = metadata(observed, "uid") == metadata(stored, "uid") && !is_deleting(stored) && !is_lost;
+        // What another leader wrote is corrected once it is seen.
+        let is_unseen = metadata(observed, "resourceVersion") != metadata(stored, "resourceVersion");
+        let writer = moment.history.versions(object).last().map(|version| version.by);
+        let is_overwritten = is_unseen && matches!(writer, Some(Author::Process(other)) if other != process);
         let began = moment.entry.at.saturating_sub(*took);
         let listed = match event {
             Some(Event::ListCompleted { kind }) => Some(&**kind),
             _ => None,
         };
-        stays.then_some(Pass { object, state, began, requeued, listed, observed, stored })
+        (stays && !is_overwritten).then_some(Pass {
+            object,
+            state,
+            began,
+            requeued,
+            listed,
+            observed,
+            stored,
+        })
     })
 }
 

@@ -102,6 +102,27 @@ fn two_leaders_register_a_cluster_once() {
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
+/// Two leaders may choose different names, and a user may restore a backup under another name. Of several Secrets Argo CD could use
+/// any, also one with former credentials.
+#[test]
+fn of_several_secrets_of_a_cluster_the_oldest_stays() {
+    let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+    let secrets = bench.cluster.list("Secret", ARGO_NAMESPACE);
+    let original = secrets.iter().find(|secret| secret["metadata"]["name"] == "dpu-01-argocd");
+    let original = original.expect("it is registered");
+    for name in ["a-copy", "z-copy"] {
+        let mut copy = json!({ "apiVersion": "v1", "kind": "Secret", "data": original["data"] });
+        let (labels, annotations) = (&original["metadata"]["labels"], &original["metadata"]["annotations"]);
+        copy["metadata"] = json!({
+            "namespace": ARGO_NAMESPACE, "name": name, "labels": labels, "annotations": annotations,
+        });
+        bench.cluster.create(&copy);
+    }
+    bench.settle();
+    assert_eq!(bench.in_argo("Secret"), ["dpu-01-argocd", "dpu-02-argocd"]);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
 #[test]
 fn who_has_a_server_keeps_it() {
     let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);

@@ -15,6 +15,8 @@ pub struct Secret {
     pub uid: String,
     /// Its resource version.
     pub version: u64,
+    /// When it was created, in the API's time format.
+    pub created: String,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// The cluster that it defines for Argo CD, if it is one of ours.
@@ -32,6 +34,7 @@ impl Secret {
         Self {
             uid: metadata(object, "uid").to_owned(),
             version: resource_version(object),
+            created: metadata(object, "creationTimestamp").to_owned(),
             deleting: is_deleting(object),
             server: cluster.as_ref().and_then(|_| annotation(object, SERVER)).map(str::to_owned),
             cluster,

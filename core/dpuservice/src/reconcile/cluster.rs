@@ -86,7 +86,7 @@ impl Controller {
         match stage {
             Stage::Reading => self.cluster_read(key, outcomes),
             Stage::Writing(found) => self.secret_written(key, *found, outcomes),
-            Stage::Following => self.followed(outcomes),
+            Stage::Following => self.followed(key, outcomes),
             Stage::Leaving(stage) => self.resume_leaving(key, stage, outcomes, now).map(Stage::Leaving),
         }
     }
@@ -177,7 +177,8 @@ impl Controller {
         };
         let mut manifest = manifest(key, &name, &connection);
         if existing.as_ref().is_some_and(|existing| is_applied(existing, &manifest)) {
-            return self.find(key, &found);
+            let _ = self.find(key, &found);
+            return self.follow(key);
         }
         // Another client may take it over in between. Then it must not be changed.
         if let Some(copy) = &copy {
@@ -208,24 +209,37 @@ impl Controller {
     /// server Argo CD would abandon them, and not delete what they have deployed.
     fn follow(&mut self, key: &Name) -> Next<Stage> {
         let store = &self.store;
+        let mut stale = store.on_stale_server(&Index::Cluster(key.clone())).peekable();
+        if stale.peek().is_none() {
+            return self.remove_other_secrets(key);
+        }
         let Some(server) = store.server(key).filter(|server| is_prepared(store, key, server)) else {
             return Next::Done(Verdict::Converged);
         };
-        let patches: Vec<Action> = store
-            .on_stale_server(&Index::Cluster(key.clone()))
+        let patches = stale
             .map(|(name, app)| {
                 let spec = json!({ "destination": { "server": server } });
                 let patch = Arc::new(json!({ "metadata": { "uid": app.uid }, "spec": spec }));
                 Action::Kube(KubeRequest::Patch { target: application_ref(name), subresource: None, patch })
             })
             .collect();
-        if patches.is_empty() {
-            return Next::Done(Verdict::Converged);
-        }
         Next::Await(patches, Stage::Following)
     }
 
-    fn followed(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
+    /// Removes all Secrets of a cluster but the one that is kept up to date: Argo CD could use the others, with credentials or a
+    /// server of the past. Source: "The ArgoCD Secret - one for each cluster".
+    fn remove_other_secrets(&self, key: &Name) -> Next<Stage> {
+        let is_applied = self.store.found.get(key).is_some_and(|found| found.trouble.is_none());
+        let kept = self.store.argo_secret(key).filter(|_| is_applied).map(|(name, _)| name);
+        let Some(kept) = kept else { return Next::Done(Verdict::Converged) };
+        let others = self.store.argo_secrets(key).filter(|(name, _)| *name != kept);
+        match cluster_delete::removal(others) {
+            Next::Await(deletes, _) if deletes.is_empty() => Next::Done(Verdict::Converged),
+            next => next.map(Stage::Leaving),
+        }
+    }
+
+    fn followed(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Next<Stage> {
         let mut failed = None;
         for outcome in outcomes {
             match outcome.object() {
@@ -239,7 +253,7 @@ impl Controller {
             Some(failure) => {
                 Next::Done(Verdict::retry("moving an Application that is being removed", &failure))
             }
-            None => Next::Done(Verdict::Converged),
+            None => self.remove_other_secrets(key),
         }
     }
 

@@ -14,7 +14,7 @@ use super::verdict::lagging;
 use crate::desired::project::has_settled;
 use crate::key::Key;
 use crate::model::application::Index;
-use crate::model::secret::SecretIndex;
+use crate::model::secret::Secret;
 use crate::names::{self, CLUSTER_NAME, CLUSTER_NAMESPACE};
 use crate::state::Controller;
 use crate::store::GIVES_UP_AFTER;
@@ -29,6 +29,21 @@ pub enum Stage {
     Surveying,
     /// The Secrets of these names and versions are being deleted.
     Removing(Vec<(Name, u64)>),
+}
+
+/// Returns the requests that remove Secrets. None is removed if it has changed since it was seen.
+pub(super) fn removal<'a>(secrets: impl Iterator<Item = (&'a Name, &'a Secret)>) -> Next<Stage> {
+    let (removed, deletes) = secrets
+        .map(|(name, secret)| {
+            let delete = Action::Kube(KubeRequest::Delete {
+                target: name.object(&names::secret()),
+                uid: secret.uid.clone(),
+                resource_version: Some(secret.version.to_string()),
+            });
+            ((name.clone(), secret.version), delete)
+        })
+        .unzip();
+    Next::Await(deletes, Stage::Removing(removed))
 }
 
 impl Controller {
@@ -134,23 +149,7 @@ impl Controller {
         if left.any(|(_, app)| !(app.deleting && is_given_up)) {
             return Next::Done(Verdict::Requeue(RECHECK));
         }
-        let secrets = self
-            .store
-            .secrets
-            .keys_by(&SecretIndex::Cluster(key.clone()))
-            .filter_map(|name| Some((name, self.store.secrets.get(name)?)));
-        let (removed, deletes) = secrets
-            .filter(|(_, secret)| !secret.deleting)
-            .map(|(name, secret)| {
-                let delete = Action::Kube(KubeRequest::Delete {
-                    target: name.object(&names::secret()),
-                    uid: secret.uid.clone(),
-                    resource_version: Some(secret.version.to_string()),
-                });
-                ((name.clone(), secret.version), delete)
-            })
-            .unzip();
-        Next::Await(deletes, Stage::Removing(removed))
+        removal(self.store.argo_secrets(key))
     }
 
     fn secret_removed(&mut self, key: &Name, removed: &[(Name, u64)], outcomes: Vec<Outcome>) -> Verdict {

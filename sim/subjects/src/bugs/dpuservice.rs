@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockstep_dpuservice::names::{CLUSTER_NAME, FINALIZER, SERVICE_NAME};
+use lockstep_dpuservice::names::{CLUSTER, CLUSTER_NAME, FINALIZER, SERVICE_NAME};
 use lockstep_engine::action::{Action, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::finalizer;
 use lockstep_engine::machine::{Event, Machine, Step};
@@ -82,6 +82,11 @@ pub(super) const BUGS: &[Bug] = &[
     bug("annotates_credentials", "Credentials are written to Applications.", plant::<Annotates>),
     bug("keeps_applications", "Applications of deleted clusters are kept.", plant::<LeavesApplications>),
     bug("keeps_secrets", "Argo CD's Secrets are never removed.", plant::<LeavesSecrets>),
+    bug(
+        "keeps_second_secrets",
+        "A cluster with two of Argo CD's Secrets keeps both.",
+        plant::<KeepsSecondSecrets>,
+    ),
     bug("ignores_kubeconfigs", "Rotated credentials are ignored.", plant::<Ignores<Secrets>>),
     bug("ignores_clusters", "New and deleted clusters are ignored.", plant::<Ignores<DpuClusters>>),
     bug("ignores_argocd_events", "Status changes from Argo CD are ignored.", plant::<Ignores<Applications>>),
@@ -405,6 +410,24 @@ struct LeavesSecrets;
 impl Flaw for LeavesSecrets {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         is(&request.action, "delete", "Secret").then_some(Ok(Success::Done))
+    }
+}
+
+#[derive(Default)]
+struct KeepsSecondSecrets(Known);
+
+impl Flaw for KeepsSecondSecrets {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        self.0.absorb(&event, "Secret");
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let target = request.action.target().filter(|_| is(&request.action, "delete", "Secret"))?;
+        let cluster = annotation(self.0.objects.get(target)?, CLUSTER);
+        let mut others =
+            self.0.objects.iter().filter(|(other, _)| other.kind.kind == "Secret" && *other != target);
+        others.any(|(_, secret)| annotation(secret, CLUSTER) == cluster).then_some(Ok(Success::Done))
     }
 }
 

@@ -49,6 +49,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("pause Argo CD", "other controller", 2, pause),
     Operation::new("delete Argo CD's Secret", "other controller", 3, delete_secret),
     Operation::new("change Argo CD's Secret", "other controller", 3, change_secret),
+    Operation::new("copy Argo CD's Secret", "admin", 2, copy_secret),
     Operation::new("strip Argo CD's Secret", "other controller", 1, strip_secret),
     Operation::new("delete the AppProject", "other controller", 1, delete_project),
     Operation::new("edit the AppProject", "other controller", 3, edit_project),
@@ -310,6 +311,21 @@ fn change_secret(client: &mut dyn Client, random: &mut Random) {
         _ => json!({ "metadata": { "labels": { SECRET_TYPE: null } } }),
     };
     client.merge(&target, &patch);
+}
+
+/// Restores a Secret under another name, as from a backup.
+fn copy_secret(client: &mut dyn Client, random: &mut Random) {
+    let Some(target) = some_secret(client, random) else { return };
+    let Some(original) = client.server().object(&target).cloned() else { return };
+    let metadata = json!({
+        "namespace": ARGO_NAMESPACE,
+        "name": format!("{}-{}", random.pick(&["a", "z"]), target.name),
+        "labels": original["metadata"]["labels"],
+        "annotations": original["metadata"]["annotations"],
+    });
+    let copy =
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": original["data"] });
+    client.create(&names::secret(), &copy);
 }
 
 fn strip_secret(client: &mut dyn Client, random: &mut Random) {

@@ -49,7 +49,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "a_secret_outlives_its_applications",
-        sentence: "Argo CD's Secret of a cluster is removed after its Applications, unless the cluster is gone and Argo CD is stuck.",
+        sentence: "Argo CD's last Secret of a cluster is removed after its Applications, unless the cluster is gone and Argo CD is stuck.",
         holds: a_secret_outlives_its_applications,
     },
     Invariant {
@@ -79,7 +79,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "a_server_has_one_secret",
-        sentence: "Argo CD does not know two remaining clusters by one server for long.",
+        sentence: "Argo CD does not have two Secrets with one server for long, of two clusters or of one.",
         holds: a_server_has_one_secret,
     },
     Invariant {
@@ -243,11 +243,22 @@ fn released_applications_are_not_changed(moment: &Moment<'_>) -> Result<(), Stri
 }
 
 fn a_secret_outlives_its_applications(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, change)) = moment.entry.by_process().filter(|(_, change)| is_deletion(change)) else {
+    let Some((process, change)) = moment.entry.by_process().filter(|(_, change)| is_deletion(change)) else {
         return Ok(());
     };
     let cluster = change.old.as_deref().and_then(identity::of_secret);
     let Some(cluster) = cluster.filter(|_| change.object.kind == names::secret()) else { return Ok(()) };
+    // Of several Secrets one is enough.
+    let observed = moment.history.process(process).into_iter().flat_map(|state| &state.observed);
+    let mut others = observed.filter(|(target, secret)| {
+        target.kind == names::secret()
+            && **target != change.object
+            && !is_deleting(secret)
+            && identity::of_secret(secret).is_some_and(|of| of == cluster)
+    });
+    if others.next().is_some() {
+        return Ok(());
+    }
     let is_gone = was_leaving(moment, &cluster_ref(&cluster));
     let left = applications(moment).into_iter().find(|(target, object, _, on)| {
         *on == cluster && age(moment, target) > REQUEST && !(is_gone && is_deleting(object))
@@ -395,7 +406,11 @@ fn applications_name_the_server_of_their_cluster(moment: &Moment<'_>) -> Result<
 }
 
 fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
-    if moment.entry.by_process().is_none() {
+    let process = moment.entry.by_process().and_then(|(process, _)| moment.history.process(process));
+    let Some(state) = process else { return Ok(()) };
+    // While a kind can't be watched, nothing is written.
+    let is_recent = |listed: &Duration| *listed + STALE >= moment.entry.at;
+    if !state.refused.is_empty() || state.listed.values().any(is_recent) {
         return Ok(());
     }
     let is_settled = |target: &ObjectRef| {
