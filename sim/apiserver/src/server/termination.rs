@@ -35,7 +35,9 @@ pub(super) fn effect(resource: &Resource, live: &Value, options: &DeleteOptions)
     let mut object = live.clone();
     meta::set_finalizers(&mut object, &wanted);
     grace.mark(&mut object, options.now);
-    if object == *live { Effect::Unchanged } else { Effect::Marked(resource.refreshed(object)) }
+    // A repeated deletion also writes an object whose definition has changed since it was stored.
+    let object = resource.refreshed(object);
+    if object == *live { Effect::Unchanged } else { Effect::Marked(object) }
 }
 
 /// Returns the finalizers with those of the propagation policy.
