@@ -8,6 +8,8 @@ mod bench;
 mod bystanders;
 #[path = "bridge/changes.rs"]
 mod changes;
+#[path = "bridge/deletion.rs"]
+mod deletion;
 mod every_failure;
 #[path = "bridge/failures.rs"]
 mod failures;

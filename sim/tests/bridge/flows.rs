@@ -293,26 +293,6 @@ fn another_address_moves_the_load_balancer() {
     assert_eq!(bench.bridge("prod")["status"]["apiEndpoint"], "https://192.0.2.20:6443");
 }
 
-#[test]
-fn a_bridge_can_go_though_hypershift_and_dpf_are_gone() {
-    let mut bench = Bench::new();
-    bench.create(&bridge("prod"));
-    bench.settle();
-    for kind in [
-        "hostedclusters.hypershift.openshift.io",
-        "nodepools.hypershift.openshift.io",
-        "dpuclusters.provisioning.dpu.nvidia.com",
-    ] {
-        bench.delete("CustomResourceDefinition", "", kind);
-        bench.cluster.advance(Duration::from_mins(3));
-    }
-    bench.delete("DPFHCPBridge", NAMESPACE, "prod");
-    bench.cluster.advance(Duration::from_mins(3));
-    assert_eq!(bench.bridge("prod"), Value::Null);
-    let kubeconfig = "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig";
-    assert_eq!(bench.get("Secret", DPF, kubeconfig), Value::Null);
-}
-
 /// Nothing has to be installed before the Bridge.
 #[test]
 fn a_kind_that_comes_later_is_picked_up() {
@@ -335,91 +315,6 @@ fn a_kind_that_comes_later_is_picked_up() {
         bench.cluster.advance(Duration::from_mins(10));
         assert_eq!(bench.phase("prod"), "Ready", "{kind}: {:#}", bench.bridge("prod")["status"]);
     }
-}
-
-#[test]
-fn a_deletion_reports_what_it_waits_for() {
-    let mut bench = scenarios::hosted_cluster_held();
-    bench.delete("DPFHCPBridge", NAMESPACE, "prod");
-    bench.cluster.advance(Duration::from_mins(10));
-    let waits = "waiting for HostedCluster dpf-hcp-bridge-system/prod to be gone";
-    assert_eq!(bench.bridge("prod")["status"]["message"], waits);
-    let (ready, message) = bench.condition("prod", "Ready");
-    assert_eq!((ready.as_str(), message.as_str()), ("False/WaitingForControlPlane", waits));
-    assert_eq!(bench.phase("prod"), "Deleting");
-
-    // HyperShift is removed in the middle of the deletion, and the finalizers of its objects are removed as well.
-    bench.merge("HostedCluster", NAMESPACE, "prod", &json!({ "metadata": { "finalizers": null } }));
-    bench.delete("CustomResourceDefinition", "", "hostedclusters.hypershift.openshift.io");
-    bench.cluster.advance(Duration::from_mins(3));
-    assert_eq!(bench.bridge("prod"), Value::Null);
-}
-
-/// HyperShift may need tens of minutes.
-#[test]
-fn the_bridge_waits_for_a_slow_teardown() {
-    let mut bench = Bench::ready();
-    let stuck = |stuck: Value| json!({ "metadata": { "annotations": { hypershift::STUCK: stuck } } });
-    bench.merge("HostedCluster", NAMESPACE, "prod", &stuck(json!("true")));
-    bench.delete("DPFHCPBridge", NAMESPACE, "prod");
-    bench.cluster.advance(Duration::from_mins(5));
-    let deleted = bench.bridge("prod");
-    let status = deleted["status"].clone();
-    assert_eq!(status["phase"], "Deleting");
-    assert_eq!(status["observedGeneration"], deleted["metadata"]["generation"], "a deletion is a generation");
-    assert_eq!(status["message"], "waiting for HostedCluster dpf-hcp-bridge-system/prod to be gone");
-    bench.cluster.journal.clear();
-    bench.cluster.advance(Duration::from_hours(1));
-    assert_eq!(bench.bridge("prod")["status"], status);
-    let carried: Vec<_> = bench.cluster.carried().map(|(_, carried)| carried.action.name()).collect();
-    assert!(carried.iter().all(|action| *action == "get"), "{carried:?}");
-    assert_eq!(carried.len(), 360 * 4, "four objects are read every 10 s");
-    bench.merge("HostedCluster", NAMESPACE, "prod", &stuck(Value::Null));
-    bench.cluster.advance(Duration::from_mins(1));
-    assert_eq!(bench.bridge("prod"), Value::Null);
-}
-
-#[test]
-fn a_forbidden_cleanup_is_reported_and_skipped() {
-    let mut bench = Bench::ready();
-    bench.cluster.interfere(|_, action| {
-        let is_dpfs = action.target().is_some_and(|target| target.kind.kind == "DPUCluster");
-        if is_dpfs && action.is_write() {
-            FaultVerdict::failed(Class::Forbidden)
-        } else {
-            FaultVerdict::Served
-        }
-    });
-    bench.delete("DPFHCPBridge", NAMESPACE, "prod");
-    bench.settle();
-    assert_eq!(bench.bridge("prod"), Value::Null);
-    let warning = "Warning CleanupForbidden: the DPUCluster's reference to the kubeconfig is left as it is";
-    assert!(bench.events().contains(warning), "{}", bench.events());
-}
-
-/// The control plane would go on without its bridge.
-#[test]
-fn a_bridge_stays_as_long_as_its_hosted_cluster_may_not_be_deleted() {
-    let mut bench = Bench::ready();
-    bench.cluster.interfere(|_, action| {
-        let is_cluster = action.target().is_some_and(|target| target.kind.kind == "HostedCluster");
-        if is_cluster && action.name() == "delete" {
-            FaultVerdict::failed(Class::Forbidden)
-        } else {
-            FaultVerdict::Served
-        }
-    });
-    bench.delete("DPFHCPBridge", NAMESPACE, "prod");
-    bench.cluster.advance(Duration::from_mins(10));
-    let message = bench.bridge("prod")["status"]["message"].as_str().unwrap_or_default().to_owned();
-    assert!(
-        message.starts_with("HostedCluster dpf-hcp-bridge-system/prod can't be removed: "),
-        "{message:?}"
-    );
-    bench.cluster.interfere(|_, _| FaultVerdict::Served);
-    bench.cluster.advance(Duration::from_mins(10));
-    assert_eq!(bench.bridge("prod"), Value::Null);
-    assert_eq!(bench.get("HostedCluster", NAMESPACE, "prod"), Value::Null);
 }
 
 #[test]

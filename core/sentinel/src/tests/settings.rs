@@ -1,4 +1,4 @@
-//! What the configuration says about the requests, and about a process that is stuck.
+//! What the configuration says about the requests, and what the probes of the process report.
 
 use super::*;
 
@@ -36,4 +36,28 @@ fn a_sentinel_that_misses_three_polls_is_stuck() {
     assert_eq!(bench.sentinel.patience(), Some(Duration::from_secs(10)), "a busy machine is slow");
     bench.happens(Event::LeadershipChanged { leading: false });
     assert_eq!(bench.sentinel.patience(), None, "a standby only waits");
+}
+
+/// "Operator Deployment", the readiness probe: it needs a list from the API and a connection to the broker.
+#[test]
+fn a_sentinel_is_ready_once_it_has_read_a_list_and_has_connected() {
+    let of_api: fn(&Action) -> bool = |action| matches!(action, Action::Http(_));
+    let of_broker: fn(&Action) -> bool =
+        |action| matches!(action, Action::Broker(BrokerRequest::Connect { .. }));
+    for is_refused in [of_api, of_broker] {
+        let is_up = Rc::new(RefCell::new(false));
+        let up = Rc::clone(&is_up);
+        let mut bench = Bench::new(move |action| {
+            if is_refused(action) && !*up.borrow() {
+                return Err(Failure::new(Class::Unavailable, "connection refused"));
+            }
+            confirmed(action)
+        });
+        bench.configured(1, &spec());
+        bench.passes(Duration::from_mins(5));
+        assert!(!bench.sentinel.is_synced(), "{}", bench.log);
+        *is_up.borrow_mut() = true;
+        bench.passes(Duration::from_mins(5));
+        assert!(bench.sentinel.is_synced(), "{}", bench.log);
+    }
 }

@@ -22,6 +22,23 @@ fn nothing_is_published_as_long_as_the_secret_is_unusable() {
     assert!(bench.log.contains("Publishing=False NotConnected"), "{}", bench.log);
 }
 
+/// A poll waits for that time after a 429. After a 503 or a 403 it may end earlier; then the next poll waits.
+#[test]
+fn retry_after_delays_the_next_poll() {
+    for class in [Class::Throttled, Class::Unavailable, Class::Forbidden] {
+        let retry_after = Some(Duration::from_mins(1));
+        let mut bench = Bench::new(move |action| match action {
+            Action::Http(_) => Err(Failure { retry_after, ..Failure::new(class, "later") }),
+            action => confirmed(action),
+        });
+        bench.configured(1, &spec());
+        bench.passes(Duration::from_mins(30));
+        assert_eq!(bench.log.contains("cycle 2 "), class != Class::Throttled, "{class}: {}", bench.log);
+        let asked: Vec<&str> = bench.log.lines().filter(|line| line.contains("  fetch ")).collect();
+        assert_eq!(asked.len(), 31, "{class}: once a minute: {asked:#?}");
+    }
+}
+
 /// Such as a user of RabbitMQ without write permission: it can connect, and is disconnected at the first event.
 #[test]
 fn a_broker_that_lets_in_and_confirms_nothing_is_left_alone() {

@@ -3,11 +3,12 @@
 use std::net::TcpListener;
 use std::path::Path;
 
-use kube::api::{ApiResource, DeleteParams, DynamicObject};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::runtime::wait::await_condition;
-use kube::{Api, Client, Config};
+use kube::{Api, Client, Config, ResourceExt as _};
 
 use super::served::{PATIENCE, Served};
 use super::{fails, folder, lockstep, run};
@@ -72,6 +73,21 @@ async fn dev_runs_the_controllers_on_the_examples() {
     done.expect("the bridge becomes ready, and goes");
     assert_eq!(served.terminate(), Some(0));
     assert!(!folder.path().join(KUBECONFIG).exists());
+}
+
+#[tokio::test]
+async fn dev_installs_and_runs_only_what_is_chosen() {
+    let folder = folder();
+    let dev = ["dev", "--controllers", "namespaceclass", "--listen", "127.0.0.1:0"];
+    let served = Served::start(folder.path(), &dev);
+    assert_eq!(served.line("controllers "), "controllers namespaceclass");
+    served.shows(&["shop/shop", "Ready=True"]);
+    let client = Client::try_from(Config::new(served.url.parse().unwrap())).unwrap();
+    let crds: Api<CustomResourceDefinition> = Api::all(client);
+    let groups = crds.list_metadata(&ListParams::default()).await.unwrap().items.into_iter();
+    let groups = groups.map(|crd| crd.name_any().split_once('.').unwrap().1.to_owned());
+    assert_eq!(groups.collect::<Vec<_>>(), ["namespaceclass.akuity.io"; 2]);
+    assert_eq!(served.terminate(), Some(0));
 }
 
 /// What a user with kubectl sees of the example, who deletes it in the end.
