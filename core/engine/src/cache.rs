@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::action::{Class, Failure};
 use super::pairs;
 
 /// The properties of values that the cache needs.
@@ -196,10 +197,12 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         true
     }
 
-    /// Records that a write of an object got no answer. It may have taken effect, so that the stored object is older than it
-    /// seems: a write is needed even if the stored object is as wanted.
-    pub fn doubt(&mut self, key: K) {
-        self.doubted.insert(key);
+    /// Records that a write of an object failed. Without an answer it may have taken effect, so that the stored object is older
+    /// than it seems: a write is needed even if the stored object is as wanted.
+    pub fn write_failed(&mut self, key: K, failure: &Failure) {
+        if failure.class == Class::Unknown {
+            self.doubted.insert(key);
+        }
     }
 
     /// Returns whether a write of an object got no answer, and none of them succeeded since. What the watch shows does not
@@ -352,7 +355,9 @@ mod tests {
     fn a_write_without_an_answer_is_doubted_until_one_succeeds() {
         let mut cache = synced();
         cache.observe(1, Item(5, "red"));
-        cache.doubt(1);
+        cache.write_failed(1, &Failure::new(Class::Conflict, ""));
+        assert!(!cache.is_doubted(&1), "it was refused");
+        cache.write_failed(1, &Failure::new(Class::Unknown, ""));
         cache.observe(1, Item(6, "red"));
         assert!(cache.is_doubted(&1), "the watch may be behind");
         cache.confirm(1, Item(6, "red"));
@@ -364,7 +369,7 @@ mod tests {
         let mut cache = synced();
         for key in 1..=3 {
             cache.observe(key, Item(5, "red"));
-            cache.doubt(key);
+            cache.write_failed(key, &Failure::new(Class::Unknown, ""));
         }
         cache.vanish(&1, 6);
         cache.removed(2, 6);

@@ -14,15 +14,12 @@ use super::names::{self, OBJECTS_ADOPTED, reason};
 impl Controller {
     /// Records that a status write failed. If it may have taken effect, its conditions are announced once they are seen.
     pub(super) fn not_written(&mut self, object: ObjectRef, changed: &[Condition], failure: &Failure) {
-        if failure.class != FailureClass::Unknown {
-            return;
-        }
         if object.kind == names::class() {
-            self.store.classes.doubt(object.name.clone());
+            self.store.classes.write_failed(object.name.clone(), failure);
         } else {
-            self.store.bindings.doubt(object.name.clone());
+            self.store.bindings.write_failed(object.name.clone(), failure);
         }
-        if !changed.is_empty() {
+        if failure.class == FailureClass::Unknown && !changed.is_empty() {
             self.store.unconfirmed.insert(object, changed.to_vec());
         }
     }

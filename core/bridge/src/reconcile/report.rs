@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::bridge::DPFHCPBridgeStatus;
-use lockstep_engine::action::{Action, Answer as _, Class, Outcome, only};
+use lockstep_engine::action::{Action, Answer as _, Outcome, only};
 use lockstep_engine::driver::Verdict;
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::Name;
@@ -70,9 +70,7 @@ impl Controller {
                 Ok(())
             }
             Err(failure) => {
-                if failure.class == Class::Unknown {
-                    self.store.bridges.doubt(key.clone());
-                }
+                self.store.bridges.write_failed(key.clone(), &failure);
                 let message = format!("Failed to update DPFHCPBridge status: {failure}");
                 self.outbox.notes.push(Note::Error { message, objects: vec![bridge_ref(key)] });
                 Err(Verdict::Retry {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::dpuservice::DPUServiceStatus;
-use lockstep_engine::action::{Action, Answer as _, Class, KubeRequest, Outcome, Subresource, only};
+use lockstep_engine::action::{Action, Answer as _, KubeRequest, Outcome, Subresource, only};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Name, precondition};
 use lockstep_engine::time::Now;
@@ -78,9 +78,7 @@ impl Controller {
                 verdict
             }
             Err(failure) => {
-                if failure.class == Class::Unknown {
-                    self.store.services.doubt(key.clone());
-                }
+                self.store.services.write_failed(key.clone(), &failure);
                 Verdict::retry("writing the status", &failure)
             }
         }

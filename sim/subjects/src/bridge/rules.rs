@@ -304,10 +304,12 @@ fn ready_means_available(moment: &Moment<'_>) -> Result<(), String> {
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let cluster = ObjectRef::namespaced(&names::hosted_cluster(), namespace, &object.name);
     let was_available = |cluster: &Value| conditions(cluster, "Available", "True");
-    // The previous delivered state counts as well: the new one may have arrived while the status was in transit.
+    // Earlier states count as well: the new one may have arrived while the status was in transit, and a state that a slow watch
+    // delivers after a newer one is ignored.
     let observed = state.observed.get(&cluster).into_iter();
     let before = state.previous.get(&cluster).map(|(_, object)| object);
-    if observed.chain(before).any(|cluster| was_available(cluster)) {
+    let replaced = state.replaced.get(&cluster).into_iter().flatten().map(|(_, object)| object);
+    if observed.chain(before).chain(replaced).any(|cluster| was_available(cluster)) {
         return Ok(());
     }
     Err(format!(
