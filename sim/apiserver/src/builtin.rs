@@ -75,7 +75,7 @@ pub(crate) fn complete_empty(resource: &Resource, object: &mut Value) {
     // Metadata alone can always be decoded.
     let _ = normalise(resource, object, Source::Document);
     strategy::complete(resource, object);
-    if ["Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"].contains(&resource.kind) {
+    if ["Deployment", "ReplicaSet", "StatefulSet"].contains(&resource.kind) {
         // The server's internal form has a number here, not a pointer.
         object["spec"]["replicas"] = 0.into();
     }
@@ -94,9 +94,15 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
     strategy::create(resource, object);
 }
 
-/// Prepares an update before validation, as the registry's strategy does, including `subresource`.
-pub fn prepare_update(resource: &Resource, subresource: Option<&str>, new: &mut Value, old: &Value) {
-    strategy::update(resource, subresource, new, old);
+/// Prepares an update before validation, as the registry's strategy does, including `subresource`. `now` is written as in objects.
+pub fn prepare_update(
+    resource: &Resource,
+    subresource: Option<&str>,
+    new: &mut Value,
+    old: &Value,
+    now: &str,
+) {
+    strategy::update(resource, subresource, new, old, now);
 }
 
 /// Returns the fields (`spec`, `metadata.labels`) that a write through the main resource or a subresource never changes, and so

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
-use lockstep_apiserver::server::{Actors, ApiServer, Options, Response, WatchId};
+use lockstep_apiserver::server::{
+    ApiServer, GarbageCollector, NamespaceController, Options, Response, WatchId,
+};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, body};
@@ -14,10 +16,12 @@ use super::scenario::{Step, Variables, Watch};
 /// How many seconds of virtual time to wait for the condition of a step.
 const PATIENCE_SECONDS: u32 = 60;
 
-/// A model of its own, with a garbage collector and a namespace controller that run only while a step waits.
+/// A model of its own, with a garbage collector and a namespace controller that run only while a step waits. The real control
+/// plane has no other controllers.
 pub struct ModelArm {
     server: ApiServer,
-    actors: Actors,
+    garbage: GarbageCollector,
+    namespaces: NamespaceController,
     now: Timestamp,
     /// The open watch of each client.
     watches: BTreeMap<&'static str, WatchId>,
@@ -26,9 +30,16 @@ pub struct ModelArm {
 impl Default for ModelArm {
     fn default() -> Self {
         let options = Options::default();
-        let now = options.start + SignedDuration::from_hours(24 * 365 * 50);
+        // A table shows the times of specimens as ages only if they are past.
+        let now = options.start + SignedDuration::from_hours(24 * 365 * 60);
         let server = ApiServer::new(&Options { start: now, ..options });
-        Self { server, actors: Actors::default(), now, watches: BTreeMap::new() }
+        Self {
+            server,
+            garbage: GarbageCollector::default(),
+            namespaces: NamespaceController::default(),
+            now,
+            watches: BTreeMap::new(),
+        }
     }
 }
 
@@ -103,7 +114,8 @@ impl Arm for ModelArm {
                 break;
             }
             self.now += SignedDuration::from_secs(1);
-            self.actors.tick(&mut self.server, self.now);
+            self.garbage.tick(&mut self.server, self.now);
+            self.namespaces.tick(&mut self.server, self.now);
             answer = self.once(step, variables)?;
         }
         Ok(answer)

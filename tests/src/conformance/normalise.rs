@@ -147,8 +147,9 @@ impl Normaliser {
             &message,
             &["selfType", "trying to send message larger than max (", "map[resourceVersion:"],
         );
-        // Go quotes an empty list and an absent one differently, and the model has only the latter.
+        // Go quotes an empty list or map and an absent one differently, and the model has only the latter.
         let message = message.replacen("Invalid value: []: ", "Invalid value: null: ", 1);
+        let message = message.replacen("Invalid value: {}: ", "Invalid value: null: ", 1);
         let text = if key == "message" { message.as_str() } else { text };
         if key == "resourceVersion" && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
             let next = self.versions.len() + 1;

@@ -233,7 +233,7 @@ pub(super) fn drop_by_type(service: &mut Value, old: &Value) {
         }
     }
     if kind != "LoadBalancer" {
-        service["status"] = json!({"loadBalancer": {}});
+        service["status"]["loadBalancer"] = json!({});
     }
 }
 

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::resource::Resource;
+use super::view::{list, part, text};
 use super::{codec, defaults, services};
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
@@ -192,11 +193,17 @@ fn tolerate_failure(spec: &mut Value) {
     }
 }
 
-/// Prepares an update of the object or of one of its subresources.
-pub(super) fn update(resource: &Resource, subresource: Option<&str>, new: &mut Value, old: &Value) {
+/// Prepares an update of the object or of one of its subresources; `now` as in objects.
+pub(super) fn update(
+    resource: &Resource,
+    subresource: Option<&str>,
+    new: &mut Value,
+    old: &Value,
+    now: &str,
+) {
     match subresource {
         None => update_object(resource, new, old),
-        Some("status") => update_status(resource, new, old),
+        Some("status") => update_status(resource, new, old, now),
         Some("finalize") => keep(new, old, "/status"),
         Some(_) => {}
     }
@@ -228,7 +235,7 @@ fn update_object(resource: &Resource, new: &mut Value, old: &Value) {
     }
 }
 
-fn update_status(resource: &Resource, new: &mut Value, old: &Value) {
+fn update_status(resource: &Resource, new: &mut Value, old: &Value, now: &str) {
     keep(new, old, "/spec");
     match (resource.group, resource.kind) {
         ("apps", "Deployment") => keep(new, old, "/metadata/labels"),
@@ -237,13 +244,50 @@ fn update_status(resource: &Resource, new: &mut Value, old: &Value) {
         ("", "Pod") => {
             keep(new, old, "/metadata/ownerReferences");
             keep(new, old, "/metadata/deletionTimestamp");
+            keep_pod_status(new, old);
         }
+        ("", "PersistentVolume") => time_phase(new, old, now),
         ("storage.k8s.io", "VolumeAttachment") => {
             for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
                 keep(new, old, &format!("/metadata/{field}"));
             }
         }
         _ => {}
+    }
+}
+
+/// Keeps what an update of the status of a Pod leaves out: its class, and the generations that the status and its conditions
+/// observed.
+fn keep_pod_status(new: &mut Value, old: &Value) {
+    for field in ["/status/qosClass", "/status/observedGeneration"] {
+        if new.pointer(field).is_none_or(Value::is_null) {
+            keep(new, old, field);
+        }
+    }
+    let observed = |condition: &Value| condition.get("observedGeneration").cloned();
+    // A type may occur several times: the conditions of one type keep their order.
+    let mut known: Vec<&Value> = list(part(old, "status"), "conditions").iter().collect();
+    let conditions = new.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        let Some(index) = known.iter().position(|old| text(old, "type") == text(condition, "type")) else {
+            continue;
+        };
+        let before = observed(known.remove(index));
+        if let (None, Some(before)) = (observed(condition), before) {
+            condition["observedGeneration"] = before;
+        }
+    }
+}
+
+/// Sets the time of a new phase of a volume, unless the client has set another one. A time that is left out remains.
+fn time_phase(new: &mut Value, old: &Value, now: &str) {
+    const TIME: &str = "/status/lastPhaseTransitionTime";
+    if new.pointer(TIME).is_none_or(Value::is_null) {
+        keep(new, old, TIME);
+    }
+    let differs = |pointer: &str| new.pointer(pointer) != old.pointer(pointer);
+    if differs("/status/phase") && !differs(TIME) {
+        new["status"]["lastPhaseTransitionTime"] = now.into();
     }
 }
 

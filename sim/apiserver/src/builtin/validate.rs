@@ -111,6 +111,7 @@ fn others(resource: &Resource, object: &Value, old: Option<&Value>, causes: &mut
 fn status(resource: &Resource, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     match (resource.group, resource.kind) {
         ("", "Namespace") => namespace_phase(object, causes),
+        ("", "Pod") => pod::status(object, old, causes),
         ("", "ResourceQuota") => quota::resource_quota_status(object, causes),
         ("", "Service") => service::status(object, causes),
         ("apps", kind) | ("", kind @ "ReplicationController") => counts::status(kind, object, old, causes),

@@ -1,6 +1,6 @@
 //! Strategic merge patch: a merge patch that merges some lists by key.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::error::PatchError;
 use super::order;
@@ -237,7 +237,7 @@ fn element_type(old: &[Value], new: &[Value]) -> Result<bool, PatchError> {
             Some(first) if text::type_name(first) != text::type_name(item) => {
                 return Err(PatchError::Internal(format!(
                     "list element types are not identical: {}",
-                    text::plain(&Value::Array(new.to_vec()))
+                    text::plain(&json!([old, new]))
                 )));
             }
             Some(_) => {}

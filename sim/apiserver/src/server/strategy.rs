@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::crd::{definition, rules};
@@ -227,11 +228,11 @@ pub(super) fn prepare_create(scope: &Scope, object: &mut Value) {
     }
 }
 
-pub(super) fn prepare_update(scope: &Scope, new: &mut Value, live: &Value) {
+pub(super) fn prepare_update(scope: &Scope, new: &mut Value, live: &Value, now: Timestamp) {
     match &scope.version().origin {
         Origin::Builtin(resource) => {
             let subresource = Some(scope.subresource.as_str()).filter(|name| !name.is_empty());
-            builtin::prepare_update(resource, subresource, new, live);
+            builtin::prepare_update(resource, subresource, new, live, &meta::timestamp(now));
             if subresource.is_none() && builtin::generation_changes(resource, live, new) {
                 meta::set(new, "generation", meta::generation(live) + 1);
             }

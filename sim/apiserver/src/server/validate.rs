@@ -193,10 +193,8 @@ fn finalizers(object: &Value) -> Vec<Cause> {
 fn has_standard_finalizers(resource: &Resource) -> bool {
     let is_without = matches!(
         (resource.group.as_str(), resource.plural.as_str()),
-        (
-            "admissionregistration.k8s.io" | "apiextensions.k8s.io" | "coordination.k8s.io" | "events.k8s.io",
-            _,
-        ) | ("", "events")
+        ("admissionregistration.k8s.io" | "apiextensions.k8s.io" | "coordination.k8s.io", _,)
+            | ("", "events")
             | ("policy", "poddisruptionbudgets")
     );
     !resource.is_custom() && !is_without

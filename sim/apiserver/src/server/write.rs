@@ -125,7 +125,7 @@ pub(super) fn update_object(
     strategy::reset_update(scope, &mut new, live);
     keep_system_fields(&mut new, live);
     allocate::allocate(&server.store, resource, &mut new, Some(live))?;
-    strategy::prepare_update(scope, &mut new, live);
+    strategy::prepare_update(scope, &mut new, live, options.now);
     let mut causes = validate::update(resource, &new, live);
     causes.extend(strategy::validate(scope, &new, Some(live)));
     if !causes.is_empty() {

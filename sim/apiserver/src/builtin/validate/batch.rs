@@ -1,11 +1,11 @@
 //! `Job` and `CronJob`.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::common::{choice, immutable, label_selector, not_negative, selects};
 use super::{cron, pod};
 use crate::builtin::field::Path;
-use crate::builtin::view::{given, integer, list, part, text};
+use crate::builtin::view::{given, integer, part, text};
 use crate::cause::Cause;
 
 const COUNTS: [&str; 7] = [
@@ -18,10 +18,13 @@ const COUNTS: [&str; 7] = [
     "maxFailedIndexes",
 ];
 
+/// Generated labels of the template, with the uid and the name of the Job.
+const PREFIXED: [&str; 2] = ["batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"];
+
 pub(super) fn job(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let path = Path::root("spec");
     let spec = part(object, "spec");
-    generated_selector(object, causes);
+    generated_selector(object, old, causes);
     job_spec(spec, &path, causes);
     job_selector(spec, &path, causes);
     let old = old.map(|old| part(old, "spec"));
@@ -43,7 +46,7 @@ pub(super) fn job(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) 
 }
 
 fn job_selector(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
-    let labels = part(part(part(spec, "template"), "metadata"), "labels");
+    let labels = template_labels(spec);
     let selector = given(spec, "selector");
     let before = causes.len();
     match selector {
@@ -57,19 +60,45 @@ fn job_selector(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Checks that the selector of a Job is the generated one, unless the Job has a manual selector.
-fn generated_selector(job: &Value, causes: &mut Vec<Cause>) {
+/// Checks that the selector of a Job selects the generated labels, and that its template has the generated labels, unless
+/// the Job has a manual selector.
+fn generated_selector(job: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let spec = part(job, "spec");
     if part(spec, "manualSelector") == &Value::Bool(true) {
         return;
     }
     let Some(selector) = given(spec, "selector") else { return };
-    let generated = part(selector, "matchLabels").as_object().is_some_and(|labels| labels.len() == 1)
-        && list(selector, "matchExpressions").is_empty();
-    if !generated {
-        let path = Path::root("spec").child("selector");
+    let metadata = part(job, "metadata");
+    let (name, uid) = (text(metadata, "name"), text(metadata, "uid"));
+    let mut expected = vec![("controller-uid", uid), ("job-name", name)];
+    // A Job from before the labels had prefixes does not need those.
+    if old.is_none_or(|old| {
+        PREFIXED.iter().all(|label| template_labels(part(old, "spec")).get(label).is_some())
+    }) {
+        expected.extend(PREFIXED.into_iter().zip([uid, name]));
+    }
+    let labels = template_labels(spec);
+    let path = Path::root("spec").child("template").child("metadata").child("labels");
+    for (label, value) in &expected {
+        let message = format!("must be '{value}'");
+        match labels.get(label) {
+            None => causes.push(path.key(label).required(&message)),
+            Some(found) if found != value => causes.push(path.key(label).invalid(labels.clone(), &message)),
+            Some(_) => {}
+        }
+    }
+    let path = Path::root("spec").child("selector");
+    let mut malformed = Vec::new();
+    label_selector(selector, &path, &mut malformed);
+    let generated: Map<String, Value> =
+        expected.iter().map(|(label, value)| ((*label).to_owned(), Value::from(*value))).collect();
+    if malformed.is_empty() && !selects(selector, &generated.into()) {
         causes.push(path.invalid(selector.clone(), "`selector` not auto-generated"));
     }
+}
+
+fn template_labels(spec: &Value) -> &Value {
+    part(part(part(spec, "template"), "metadata"), "labels")
 }
 
 fn job_spec(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::common::{choice, labels};
+pub(super) use self::volume::host_path;
+use super::common::{choice, immutable, labels};
 use crate::builtin::field::Path;
 use crate::builtin::names;
 use crate::builtin::view::{flag, given, integer, list, part, text};
@@ -29,6 +30,12 @@ pub(super) fn pod(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) 
              tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
         causes.push(path.forbidden(message));
     }
+}
+
+/// Validates an update of the status of a Pod.
+pub(super) fn status(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    let path = Path::root("status").child("qosClass");
+    immutable(&path, part(object, "status"), old.map(|old| part(old, "status")), "qosClass", causes);
 }
 
 /// Returns whether an update has as many containers as before; their images are validated again.

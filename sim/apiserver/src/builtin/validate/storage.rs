@@ -3,15 +3,42 @@
 use serde_json::Value;
 
 use super::common::{immutable, label_selector};
+use super::pod::host_path;
 use super::resources;
 use crate::builtin::field::Path;
 use crate::builtin::names;
 use crate::builtin::quantity::Quantity;
-use crate::builtin::view::{given, list, part, text};
+use crate::builtin::view::{entries, given, list, part, text};
 use crate::cause::Cause;
 
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
+const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
+/// Sources of volumes, in the order in which the server checks them.
+const SOURCES: [&str; 22] = [
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+];
 
 pub(super) fn claim(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     claim_spec(part(object, "spec"), &Path::root("spec"), causes);
@@ -126,9 +153,8 @@ pub(super) fn volume(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause
     volume_spec(part(object, "spec"), causes);
     let Some(old) = old else { return };
     let (spec, old) = (part(object, "spec"), part(old, "spec"));
-    let sources = |spec: &'_ Value| {
-        sources(spec).map(|(name, source)| (name.clone(), source.clone())).collect::<Vec<_>>()
-    };
+    let sources =
+        |spec: &'_ Value| sources(spec).map(|(name, source)| (name, source.clone())).collect::<Vec<_>>();
     if sources(spec) != sources(old) {
         let path = Path::root("spec").child("persistentvolumesource");
         causes.push(path.forbidden("spec.persistentvolumesource is immutable after creation"));
@@ -136,21 +162,9 @@ pub(super) fn volume(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause
     immutable(&Path::root("volumeMode"), spec, Some(old), "volumeMode", causes);
 }
 
-/// Returns the fields of a volume's spec that are its source.
-fn sources(spec: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    /// Fields of the spec that are not a source of the volume.
-    const OTHERS: [&str; 9] = [
-        "accessModes",
-        "capacity",
-        "claimRef",
-        "mountOptions",
-        "nodeAffinity",
-        "persistentVolumeReclaimPolicy",
-        "storageClassName",
-        "volumeAttributesClassName",
-        "volumeMode",
-    ];
-    spec.as_object().into_iter().flatten().filter(|(field, _)| !OTHERS.contains(&field.as_str()))
+/// Returns the sources in the spec of a volume; a valid one has one.
+fn sources(spec: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
+    SOURCES.iter().filter_map(|field| Some((*field, given(spec, field)?)))
 }
 
 fn volume_spec(spec: &Value, causes: &mut Vec<Cause>) {
@@ -160,12 +174,69 @@ fn volume_spec(spec: &Value, causes: &mut Vec<Cause>) {
     if capacity.as_object().is_none_or(serde_json::Map::is_empty) {
         causes.push(path.child("capacity").required(""));
     }
-    if capacity.get("storage").is_none() {
+    if capacity.get("storage").is_none() || capacity.as_object().is_some_and(|amounts| amounts.len() > 1) {
         causes.push(path.child("capacity").not_supported(capacity.clone(), &["storage"]));
     }
+    for (resource, amount) in entries(spec, "capacity") {
+        positive(amount, &path.child("capacity").key(resource), causes);
+    }
+    let policy = text(spec, "persistentVolumeReclaimPolicy");
+    let policy_path = path.child("persistentVolumeReclaimPolicy");
+    if !policy.is_empty() && !RECLAIM_POLICIES.contains(&policy) {
+        causes.push(policy_path.not_supported(policy, &RECLAIM_POLICIES));
+    }
+    volume_source(spec, &path, causes);
+    if policy == "Recycle" && is_root(text(part(spec, "hostPath"), "path")) {
+        causes.push(policy_path.forbidden("may not be 'recycle' for a hostPath mount of '/'"));
+    }
+    let class = text(spec, "storageClassName");
+    if !class.is_empty() {
+        causes.extend(path.child("storageClassName").all_invalid(class, names::dns_subdomain(class)));
+    }
     volume_mode(spec, &path, causes);
-    if sources(spec).next().is_none() {
-        causes.push(path.required("must specify a volume type"));
+    if let Some(class) = given(spec, "volumeAttributesClassName").and_then(Value::as_str) {
+        attributes_class(spec, class, &path, causes);
+    }
+}
+
+/// Checks the amount of storage of a volume.
+fn positive(amount: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    let Some(quantity) = Quantity::of(amount) else { return };
+    if quantity.is_negative() {
+        // The server quotes it as a number.
+        causes.push(path.invalid_as(&quantity.units().to_string(), "must be a valid resource quantity"));
+    }
+    if quantity.is_negative() || quantity.is_zero() {
+        causes.push(path.invalid(amount.clone(), "must be greater than zero"));
+    }
+}
+
+fn volume_source(spec: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    let mut sources = sources(spec);
+    match sources.next() {
+        None => causes.push(path.required("must specify a volume type")),
+        Some((field @ "hostPath", source)) => host_path(source, &path.child(field), causes),
+        Some(_) => {}
+    }
+    for (field, _) in sources {
+        causes.push(path.child(field).forbidden("may not specify more than 1 volume type"));
+    }
+}
+
+/// Returns whether a path is `/`, perhaps written in another way.
+fn is_root(path: &str) -> bool {
+    path.starts_with('/') && path.split('/').all(|part| matches!(part, "" | "." | ".."))
+}
+
+fn attributes_class(spec: &Value, class: &str, path: &Path, causes: &mut Vec<Cause>) {
+    let class_path = path.child("volumeAttributesClassName");
+    if class.is_empty() {
+        causes.push(class_path.required("an empty string is disallowed"));
+    } else {
+        causes.extend(class_path.all_invalid(class, names::dns_subdomain(class)));
+    }
+    if given(spec, "csi").is_none() {
+        causes.push(path.child("csi").required("has to be specified when using volumeAttributesClassName"));
     }
 }
 

@@ -89,10 +89,7 @@ fn single(field: &str, source: &Value, path: &Path, causes: &mut Vec<Cause>) {
         }
     };
     match field {
-        "hostPath" => {
-            require("path");
-            host_path(source, path, causes);
-        }
+        "hostPath" => host_path(source, path, causes),
         "secret" => {
             require("secretName");
             files(source, path, causes);
@@ -118,7 +115,12 @@ fn single(field: &str, source: &Value, path: &Path, causes: &mut Vec<Cause>) {
     }
 }
 
-fn host_path(source: &Value, path: &Path, causes: &mut Vec<Cause>) {
+/// Validates a `HostPathVolumeSource`.
+pub(in crate::builtin::validate) fn host_path(source: &Value, path: &Path, causes: &mut Vec<Cause>) {
+    if text(source, "path").is_empty() {
+        causes.push(path.child("path").required(""));
+        return;
+    }
     if text(source, "path").split('/').any(|part| part == "..") {
         causes.push(path.child("path").invalid(text(source, "path"), "must not contain '..'"));
     }
