@@ -25,6 +25,7 @@ mod warnings;
 
 use std::borrow::Cow;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 pub use self::codec::Source;
@@ -94,13 +95,13 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
     strategy::create(resource, object);
 }
 
-/// Prepares an update before validation, as the registry's strategy does, including `subresource`. `now` is written as in objects.
+/// Prepares an update before validation, as the registry's strategy does, including `subresource`.
 pub fn prepare_update(
     resource: &Resource,
     subresource: Option<&str>,
     new: &mut Value,
     old: &Value,
-    now: &str,
+    now: Timestamp,
 ) {
     strategy::update(resource, subresource, new, old, now);
 }

@@ -233,10 +233,7 @@ impl Controller {
         let kept = self.store.argo_secret(key).filter(|_| is_applied).map(|(name, _)| name);
         let Some(kept) = kept else { return Next::Done(Verdict::Converged) };
         let others = self.store.argo_secrets(key).filter(|(name, _)| *name != kept);
-        match cluster_delete::removal(others) {
-            Next::Await(deletes, _) if deletes.is_empty() => Next::Done(Verdict::Converged),
-            next => next.map(Stage::Leaving),
-        }
+        cluster_delete::removal(others).map(Stage::Leaving)
     }
 
     fn followed(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Next<Stage> {

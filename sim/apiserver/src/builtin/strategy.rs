@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::resource::Resource;
@@ -193,13 +194,13 @@ fn tolerate_failure(spec: &mut Value) {
     }
 }
 
-/// Prepares an update of the object or of one of its subresources; `now` as in objects.
+/// Prepares an update of the object or of one of its subresources.
 pub(super) fn update(
     resource: &Resource,
     subresource: Option<&str>,
     new: &mut Value,
     old: &Value,
-    now: &str,
+    now: Timestamp,
 ) {
     match subresource {
         None => update_object(resource, new, old),
@@ -235,7 +236,7 @@ fn update_object(resource: &Resource, new: &mut Value, old: &Value) {
     }
 }
 
-fn update_status(resource: &Resource, new: &mut Value, old: &Value, now: &str) {
+fn update_status(resource: &Resource, new: &mut Value, old: &Value, now: Timestamp) {
     keep(new, old, "/spec");
     match (resource.group, resource.kind) {
         ("apps", "Deployment") => keep(new, old, "/metadata/labels"),
@@ -280,14 +281,14 @@ fn keep_pod_status(new: &mut Value, old: &Value) {
 }
 
 /// Sets the time of a new phase of a volume, unless the client has set another one. A time that is left out remains.
-fn time_phase(new: &mut Value, old: &Value, now: &str) {
+fn time_phase(new: &mut Value, old: &Value, now: Timestamp) {
     const TIME: &str = "/status/lastPhaseTransitionTime";
     if new.pointer(TIME).is_none_or(Value::is_null) {
         keep(new, old, TIME);
     }
     let differs = |pointer: &str| new.pointer(pointer) != old.pointer(pointer);
     if differs("/status/phase") && !differs(TIME) {
-        new["status"]["lastPhaseTransitionTime"] = now.into();
+        new["status"]["lastPhaseTransitionTime"] = format!("{now:.0}").into();
     }
 }
 

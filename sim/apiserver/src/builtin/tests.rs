@@ -151,7 +151,7 @@ mod golden {
             return (refusal(vec![cause]), Vec::new());
         }
         match stored {
-            Some(old) => prepare_update(resource, subresource, &mut object, old, "2026-01-01T00:00:00Z"),
+            Some(old) => prepare_update(resource, subresource, &mut object, old, Timestamp::UNIX_EPOCH),
             None => prepare_create(resource, &mut object),
         }
         if tracks_generation(resource) {

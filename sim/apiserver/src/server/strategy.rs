@@ -232,7 +232,7 @@ pub(super) fn prepare_update(scope: &Scope, new: &mut Value, live: &Value, now: 
     match &scope.version().origin {
         Origin::Builtin(resource) => {
             let subresource = Some(scope.subresource.as_str()).filter(|name| !name.is_empty());
-            builtin::prepare_update(resource, subresource, new, live, &meta::timestamp(now));
+            builtin::prepare_update(resource, subresource, new, live, now);
             if subresource.is_none() && builtin::generation_changes(resource, live, new) {
                 meta::set(new, "generation", meta::generation(live) + 1);
             }

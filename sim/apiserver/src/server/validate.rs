@@ -193,7 +193,7 @@ fn finalizers(object: &Value) -> Vec<Cause> {
 fn has_standard_finalizers(resource: &Resource) -> bool {
     let is_without = matches!(
         (resource.group.as_str(), resource.plural.as_str()),
-        ("admissionregistration.k8s.io" | "apiextensions.k8s.io" | "coordination.k8s.io", _,)
+        ("admissionregistration.k8s.io" | "apiextensions.k8s.io" | "coordination.k8s.io", _)
             | ("", "events")
             | ("policy", "poddisruptionbudgets")
     );
