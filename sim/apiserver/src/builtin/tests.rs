@@ -151,7 +151,10 @@ mod golden {
             return (refusal(vec![cause]), Vec::new());
         }
         match stored {
-            Some(old) => prepare_update(resource, subresource, &mut object, old, Timestamp::UNIX_EPOCH),
+            Some(old) => {
+                let now = "2026-01-01T00:00:00Z".parse().expect("a time");
+                prepare_update(resource, subresource, &mut object, old, now);
+            }
             None => prepare_create(resource, &mut object),
         }
         if tracks_generation(resource) {
