@@ -119,9 +119,31 @@ fn merge_patch(kind: Kind) -> impl Strategy<Value = Step> {
 }
 
 fn strategic(kind: Kind) -> impl Strategy<Value = Step> {
-    (name(), manager(), kind.patches.clone()).prop_map(move |(name, manager, fields)| {
+    (name(), manager(), kind.patches.clone()).prop_map(move |(name, manager, mut fields)| {
+        name_by_scalars(&mut fields);
         patch(&kind, name, &format!("?fieldManager={manager}"), STRATEGIC, fields)
     })
+}
+
+/// Removes lists and maps from the fields that name the items of lists. A real server that compares them in a strategic merge
+/// patch panics, and closes the connection without an answer.
+fn name_by_scalars(value: &mut Value) {
+    const KEYS: [&str; 9] =
+        ["containerPort", "devicePath", "ip", "mountPath", "name", "port", "topologyKey", "type", "uid"];
+    match value {
+        Value::Array(items) => {
+            for item in items {
+                if let Value::Object(fields) = &mut *item {
+                    fields.retain(|key, value| {
+                        !(KEYS.contains(&key.as_str()) && (value.is_object() || value.is_array()))
+                    });
+                }
+                name_by_scalars(item);
+            }
+        }
+        Value::Object(fields) => fields.values_mut().for_each(name_by_scalars),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn json_patch(kind: Kind) -> impl Strategy<Value = Step> {
@@ -186,7 +208,12 @@ fn status(kind: Kind) -> impl Strategy<Value = Step> {
                     write(Method::PUT, one(&kind, name, &query), name, kind.object(name, body))
                 }
                 APPLY => patch(&kind, name, &query, APPLY, kind.object(name, body)),
-                _ => patch(&kind, name, &query, content_type, body),
+                _ => {
+                    if content_type == STRATEGIC {
+                        name_by_scalars(&mut body);
+                    }
+                    patch(&kind, name, &query, content_type, body)
+                }
             }
         },
     )

@@ -1,10 +1,10 @@
 //! Validation that several kinds share: selectors, ports, numbers, words.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::builtin::field::Path;
 use crate::builtin::names;
-use crate::builtin::view::{entries, list, text};
+use crate::builtin::view::{entries, given, list, text};
 use crate::cause::Cause;
 
 /// Protocols of ports, in the order in which the errors of Services and containers list them.
@@ -88,7 +88,7 @@ pub(super) fn not_negative(value: &Value, field: &str, path: &Path, causes: &mut
     }
 }
 
-/// Checks that a value does not change.
+/// Checks that a value does not change. An empty map is the same as none.
 pub(super) fn immutable(
     path: &Path,
     object: &Value,
@@ -96,9 +96,10 @@ pub(super) fn immutable(
     field: &str,
     causes: &mut Vec<Cause>,
 ) {
-    if let Some(old) = old
-        && object.get(field) != old.get(field)
-    {
+    let is_empty = |value: &&Value| value.as_object().is_some_and(Map::is_empty);
+    let [new, old] = [Some(object), old]
+        .map(|object| object.map(|object| given(object, field).filter(|value| !is_empty(value))));
+    if old.is_some() && new != old {
         causes.push(path.invalid(object.get(field).cloned().unwrap_or_default(), "field is immutable"));
     }
 }

@@ -1,6 +1,6 @@
 //! `Event`, in both of its groups.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::builtin::field::Path;
 use crate::builtin::names;
@@ -89,6 +89,9 @@ pub(super) fn series_event(object: &Value, old: Option<&Value>, causes: &mut Vec
         if part(old, field) != part(object, field) {
             let value = match part(object, field) {
                 Value::Null if field == "deprecatedCount" => 0.into(),
+                // An absent structure is one whose fields are empty.
+                Value::Null if field == "regarding" => json!({"kind": ""}),
+                Value::Null if field == "deprecatedSource" => json!({"component": ""}),
                 Value::Null if !field.ends_with("Time") && !field.ends_with("Timestamp") => "".into(),
                 value => value.clone(),
             };

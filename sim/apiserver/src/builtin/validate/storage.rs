@@ -254,16 +254,13 @@ pub(super) fn class(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>
     }
     for (field, supported) in words {
         let word = text(object, field);
-        if !word.is_empty() && !supported.contains(&word) {
+        // Only the policy may be an empty word.
+        let is_left_out = word.is_empty() && (field == "reclaimPolicy" || given(object, field).is_none());
+        if !is_left_out && !supported.contains(&word) {
             causes.push(Path::root(field).not_supported(word, &supported));
         }
     }
-    if let Some(old) = old
-        && part(old, "parameters") != part(object, "parameters")
-    {
-        causes.push(Path::root("parameters").forbidden("updates to parameters are forbidden."));
-    }
-    for field in ["provisioner", "reclaimPolicy", "volumeBindingMode"] {
+    for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
         immutable(&Path::root(field), object, old, field, causes);
     }
 }
