@@ -86,12 +86,13 @@ pub(super) fn series_event(object: &Value, old: Option<&Value>, causes: &mut Vec
         ("reportingController", "reportingController"),
         ("reportingInstance", "reportingInstance"),
     ] {
+        let is_empty = |value: &Value| value.is_null() || *value == json!({});
         if part(old, field) != part(object, field) {
             let value = match part(object, field) {
+                // The real server lists the fields of an empty structure.
+                value if field == "regarding" && is_empty(value) => json!({"kind": ""}),
+                value if field == "deprecatedSource" && is_empty(value) => json!({"component": ""}),
                 Value::Null if field == "deprecatedCount" => 0.into(),
-                // An absent structure is one whose fields are empty.
-                Value::Null if field == "regarding" => json!({"kind": ""}),
-                Value::Null if field == "deprecatedSource" => json!({"component": ""}),
                 Value::Null if !field.ends_with("Time") && !field.ends_with("Timestamp") => "".into(),
                 value => value.clone(),
             };
