@@ -6,13 +6,16 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::address;
-use super::common::{PROTOCOLS, immutable, port_number};
+use super::common::{PROTOCOLS, immutable, labels, port_number};
 use crate::builtin::field::Path;
 use crate::builtin::names;
-use crate::builtin::view::{given, integer, list, text};
+use crate::builtin::view::{given, integer, list, part, text};
 use crate::cause::Cause;
 
 const ADDRESSES_MAX: usize = 100;
+const ENDPOINTS_MAX: usize = 1000;
+/// The most zones or nodes for which an endpoint is meant.
+const HINTS_MAX: usize = 8;
 
 pub(super) fn endpoints(object: &Value, causes: &mut Vec<Cause>) {
     for (index, subset) in list(object, "subsets").iter().enumerate() {
@@ -82,26 +85,83 @@ pub(super) fn slice(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>
     }
     immutable(&Path::root("addressType"), object, old, "addressType", causes);
     slice_ports(object, causes);
-    for (index, endpoint) in list(object, "endpoints").iter().enumerate() {
-        let path = Path::root("endpoints").index(index).child("addresses");
-        let addresses = list(endpoint, "addresses");
-        if addresses.is_empty() {
-            causes.push(path.required("must contain at least 1 address"));
-        } else if addresses.len() > ADDRESSES_MAX {
-            causes.push(path.too_many(ADDRESSES_MAX));
+    let (path, endpoints) = (Path::root("endpoints"), list(object, "endpoints"));
+    if endpoints.len() > ENDPOINTS_MAX {
+        causes.push(path.too_many(ENDPOINTS_MAX));
+        return;
+    }
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        slice_endpoint(endpoint, kind, &path.index(index), causes);
+    }
+}
+
+fn slice_endpoint(endpoint: &Value, kind: &str, path: &Path, causes: &mut Vec<Cause>) {
+    let addresses = list(endpoint, "addresses");
+    let addresses_path = path.child("addresses");
+    if addresses.is_empty() {
+        causes.push(addresses_path.required("must contain at least 1 address"));
+    } else if addresses.len() > ADDRESSES_MAX {
+        causes.push(addresses_path.too_many(ADDRESSES_MAX));
+    }
+    for (index, text) in addresses.iter().filter_map(Value::as_str).enumerate() {
+        let path = addresses_path.index(index);
+        if kind == "FQDN" {
+            causes.extend(full_domain_name(text, &path));
+            continue;
         }
-        for (index, text) in addresses.iter().filter_map(Value::as_str).enumerate() {
-            let path = path.index(index);
-            let before = causes.len();
-            match kind {
-                "FQDN" => causes.extend(path.all_invalid(text, names::dns_subdomain(text))),
-                _ => address::ip(text, &path, causes),
+        let before = causes.len();
+        address::ip(text, &path, causes);
+        if causes.len() == before {
+            let is_of_kind = text.parse().is_ok_and(|ip: IpAddr| ip.is_ipv4() == (kind == "IPv4"));
+            if !is_of_kind && ["IPv4", "IPv6"].contains(&kind) {
+                causes.push(addresses_path.invalid(text, &format!("must be an {kind} address")));
             }
-            if kind != "FQDN" && causes.len() == before {
-                reachable(text, false, &path, causes);
-            }
+            reachable(text, false, &path, causes);
         }
     }
+    if let Some(name) = given(endpoint, "nodeName").and_then(Value::as_str) {
+        causes.extend(path.child("nodeName").all_invalid(name, names::dns_subdomain(name)));
+    }
+    if let Some(name) = given(endpoint, "hostname").and_then(Value::as_str) {
+        causes.extend(path.child("hostname").all_invalid(name, names::dns_label(name)));
+    }
+    labels(endpoint, "deprecatedTopology", &path.child("deprecatedTopology"), causes);
+    let (hints, path) = (part(endpoint, "hints"), path.child("hints"));
+    for (field, check) in
+        [("forZones", names::label_value as fn(&str) -> Vec<String>), ("forNodes", names::dns_subdomain)]
+    {
+        let (hints, path) = (list(hints, field), path.child(field));
+        if hints.len() > HINTS_MAX {
+            causes.push(path.too_many(HINTS_MAX));
+            return;
+        }
+        let mut seen = BTreeSet::new();
+        for (index, hint) in hints.iter().enumerate() {
+            let (name, path) = (text(hint, "name"), path.index(index).child("name"));
+            if !seen.insert(name) {
+                causes.push(path.duplicate(name));
+            }
+            causes.extend(path.all_invalid(name, check(name)));
+        }
+    }
+}
+
+/// Checks a domain name with two parts or more, which may end with a dot.
+fn full_domain_name(name: &str, path: &Path) -> Option<Cause> {
+    if name.is_empty() {
+        return Some(path.required(""));
+    }
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let messages = names::dns_subdomain(name);
+    if !messages.is_empty() {
+        return Some(path.invalid(name, &messages.join(",")));
+    }
+    if !name.contains('.') {
+        return Some(path.invalid(name, "should be a domain with at least two segments separated by dots"));
+    }
+    let labels = name.split('.').map(|label| (label, names::dns_label(label)));
+    let malformed = labels.into_iter().find(|(_, messages)| !messages.is_empty());
+    malformed.map(|(label, messages)| path.invalid(label, &messages.join(",")))
 }
 
 fn slice_ports(object: &Value, causes: &mut Vec<Cause>) {
@@ -118,6 +178,9 @@ fn slice_ports(object: &Value, causes: &mut Vec<Cause>) {
         let protocol = given(port, "protocol").and_then(Value::as_str).unwrap_or_default();
         if !PROTOCOLS.contains(&protocol) {
             causes.push(path.child("protocol").not_supported(protocol, &PROTOCOLS));
+        }
+        if let Some(protocol) = given(port, "appProtocol").and_then(Value::as_str) {
+            causes.extend(path.child("appProtocol").all_invalid(protocol, names::qualified_name(protocol)));
         }
     }
 }
