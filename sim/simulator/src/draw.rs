@@ -52,17 +52,18 @@ impl Range<'_> {
         Plan { controller: self.controller.to_owned(), seed, stormy_ms, faults }
     }
 
-    /// Returns the plan of a seed with one more fault, which is injected at the first occurrence of an action.
-    pub fn aimed(&self, seed: u64, fault: &str, action: &str) -> Plan {
+    /// Returns the plan of a seed with more faults, each of which is injected at the first occurrence of an action. The aims are pairs
+    /// of fault and action.
+    pub fn aimed(&self, seed: u64, aims: &[(&str, &str)]) -> Plan {
         let mut plan = self.plan(seed);
         let random = Random::from_seed(seed);
         let mut draw = Draw { random, moments: vec![0], stormy_ms: plan.stormy_ms, aims: &[] };
-        let what = draw.what(fault);
-        let (aim, until_ms) = (Some(action.to_owned()), plan.stormy_ms);
-        plan.faults.insert(
-            0,
-            Fault { what, from_ms: 0, until_ms, aim, controller: None, per_mille: 1000, times: 1 },
-        );
+        let until_ms = plan.stormy_ms;
+        let mut aimed = |(fault, action): &(&str, &str)| {
+            let (what, aim) = (draw.what(fault), Some((*action).to_owned()));
+            Fault { what, from_ms: 0, until_ms, aim, controller: None, per_mille: 1000, times: 1 }
+        };
+        plan.faults.splice(0..0, aims.iter().map(&mut aimed));
         plan
     }
 }
