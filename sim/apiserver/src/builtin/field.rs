@@ -76,8 +76,8 @@ impl Path {
     }
 
     /// Returns the error for a list with too many items.
-    pub fn too_many(&self, items_max: usize) -> Cause {
-        self.cause("FieldValueTooMany", format!("Too many: must have at most {items_max} items"))
+    pub fn too_many(&self, items: usize, items_max: usize) -> Cause {
+        self.cause("FieldValueTooMany", format!("Too many: {items}: must have at most {items_max} items"))
     }
 
     /// Like [`Self::invalid`], with the given text for the value in the message.

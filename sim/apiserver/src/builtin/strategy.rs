@@ -121,9 +121,17 @@ pub(super) fn create(resource: &Resource, object: &mut Value) {
             set_template_generation(object, counted.unwrap_or(1));
         }
         ("batch", "Job") => job_selector(object),
+        ("discovery.k8s.io", "EndpointSlice") => without_topology(object),
         _ => {}
     }
     settle(resource, object);
+}
+
+/// Removes a field of endpoints that only an earlier version of the kind could set.
+fn without_topology(slice: &mut Value) {
+    for endpoint in slice.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
+        remove(endpoint, "deprecatedTopology");
+    }
 }
 
 /// Applies the default admission plugins that need no other objects.
@@ -232,6 +240,7 @@ fn update_object(resource: &Resource, new: &mut Value, old: &Value) {
             let counted = template_generation(old).unwrap_or(0) + i64::from(changed);
             set_template_generation(new, counted);
         }
+        ("discovery.k8s.io", "EndpointSlice") => without_topology(new),
         _ => {}
     }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::address;
-use super::common::{PROTOCOLS, immutable, labels, port_number};
+use super::common::{PROTOCOLS, immutable, port_number};
 use crate::builtin::field::Path;
 use crate::builtin::names;
 use crate::builtin::view::{given, integer, list, part, text};
@@ -87,7 +87,7 @@ pub(super) fn slice(object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>
     slice_ports(object, causes);
     let (path, endpoints) = (Path::root("endpoints"), list(object, "endpoints"));
     if endpoints.len() > ENDPOINTS_MAX {
-        causes.push(path.too_many(ENDPOINTS_MAX));
+        causes.push(path.too_many(endpoints.len(), ENDPOINTS_MAX));
         return;
     }
     for (index, endpoint) in endpoints.iter().enumerate() {
@@ -101,7 +101,7 @@ fn slice_endpoint(endpoint: &Value, kind: &str, path: &Path, causes: &mut Vec<Ca
     if addresses.is_empty() {
         causes.push(addresses_path.required("must contain at least 1 address"));
     } else if addresses.len() > ADDRESSES_MAX {
-        causes.push(addresses_path.too_many(ADDRESSES_MAX));
+        causes.push(addresses_path.too_many(addresses.len(), ADDRESSES_MAX));
     }
     for (index, text) in addresses.iter().filter_map(Value::as_str).enumerate() {
         let path = addresses_path.index(index);
@@ -125,14 +125,13 @@ fn slice_endpoint(endpoint: &Value, kind: &str, path: &Path, causes: &mut Vec<Ca
     if let Some(name) = given(endpoint, "hostname").and_then(Value::as_str) {
         causes.extend(path.child("hostname").all_invalid(name, names::dns_label(name)));
     }
-    labels(endpoint, "deprecatedTopology", &path.child("deprecatedTopology"), causes);
     let (hints, path) = (part(endpoint, "hints"), path.child("hints"));
     for (field, check) in
         [("forZones", names::label_value as fn(&str) -> Vec<String>), ("forNodes", names::dns_subdomain)]
     {
         let (hints, path) = (list(hints, field), path.child(field));
         if hints.len() > HINTS_MAX {
-            causes.push(path.too_many(HINTS_MAX));
+            causes.push(path.too_many(hints.len(), HINTS_MAX));
             return;
         }
         let mut seen = BTreeSet::new();
