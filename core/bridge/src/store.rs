@@ -8,6 +8,7 @@ use lockstep_engine::action::{Class, Failure};
 use lockstep_engine::cache::{Cache, Cached};
 use lockstep_engine::object::{Name, resource_version};
 use lockstep_engine::pairs;
+use lockstep_engine::refusals::Refusals;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -21,17 +22,13 @@ use super::model::source::Source;
 pub mod addresses;
 pub mod pools;
 
-/// The watch of bridges must be refused this often in a row before that is reported: fewer refusals may come from one member of
-/// the control plane that is starting.
-const ATTEMPTS: u32 = 3;
-
 /// Everything that watches and answers have shown.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Store {
     /// The bridges.
     pub bridges: Cache<Name, Bridge>,
-    /// How often in a row the watch of bridges was refused, and the first refusal.
-    pub refusals: Option<(u32, Failure)>,
+    /// The refused watches of bridges.
+    pub refusals: Refusals,
     /// The objects that bridges depend on or create.
     #[serde(with = "pairs")]
     pub watched: BTreeMap<Source, Watched>,
@@ -151,27 +148,10 @@ impl Store {
         true
     }
 
-    /// Counts a refused watch of bridges. Other failures end without a change of the cluster, and without their CRD there are no
-    /// bridges that could report it. Returns whether there now are enough in a row to report it.
+    /// Counts a refused watch of bridges. Without their CRD there are no bridges that could report it. Returns whether it is now to be
+    /// reported.
     pub fn refuse_bridges(&mut self, failure: Failure) -> bool {
-        if !matches!(failure.class, Class::Forbidden | Class::Invalid) {
-            return false;
-        }
-        let (count, _) = self.refusals.get_or_insert((0, failure));
-        *count = count.saturating_add(1);
-        *count == ATTEMPTS
-    }
-
-    /// Records that bridges are watched again. Returns whether it was reported that they are not.
-    pub fn permit_bridges(&mut self) -> bool {
-        let was_reported = self.unwatchable_bridges().is_some();
-        self.refusals = None;
-        was_reported
-    }
-
-    /// Returns why bridges can't be watched any more, if that is reported.
-    pub fn unwatchable_bridges(&self) -> Option<&Failure> {
-        self.refusals.as_ref().filter(|(count, _)| *count >= ATTEMPTS).map(|(_, failure)| failure)
+        matches!(failure.class, Class::Forbidden | Class::Invalid) && self.refusals.count(failure)
     }
 
     /// Returns the bridge that has precedence for the same index value, if it is not this one.

@@ -68,7 +68,7 @@ impl Control for Controller {
                 self.wake_rivals(Some(&bridge));
                 self.forget(&name);
             }
-            if self.store.permit_bridges() {
+            if self.store.refusals.end() {
                 self.wake_all();
             }
             return;

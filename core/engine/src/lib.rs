@@ -22,6 +22,7 @@
 //! | [`operator`] | a machine that reconciles keys: driver, watches, events, recording |
 //! | [`recorder`] | Kubernetes Events with aggregation |
 //! | [`lease`] | leader election |
+//! | [`refusals`] | refused watches of the kinds without which a controller can decide nothing |
 //! | [`recording`] | recordings of runs, and their replay |
 //! | [`time`], [`duration`], [`random`] | clocks and random numbers, as arguments; Go durations |
 //! | [`trace`] | traces and their spans |
@@ -52,6 +53,7 @@ pub mod queue;
 pub mod random;
 pub mod recorder;
 pub mod recording;
+pub mod refusals;
 pub mod time;
 pub mod trace;
 pub mod wire;

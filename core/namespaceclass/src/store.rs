@@ -8,6 +8,7 @@ use lockstep_engine::action::{Class as FailureClass, Failure};
 use lockstep_engine::cache::Cache;
 use lockstep_engine::object::{Kind, ObjectRef, metadata};
 use lockstep_engine::pairs;
+use lockstep_engine::refusals::Refusals;
 use lockstep_engine::time::Monotonic;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,10 +34,9 @@ pub struct Store {
     pub classes: Cache<String, Class>,
     /// Bindings by namespace; indexed by class.
     pub bindings: Cache<String, Binding>,
-    /// The kinds of the three above whose watches were refused after they were listed: how often in a row, and the first
-    /// refusal.
+    /// The kinds of the three above whose watches were refused.
     #[serde(with = "pairs")]
-    pub refused: BTreeMap<Arc<Kind>, (u32, Failure)>,
+    pub refused: BTreeMap<Arc<Kind>, Refusals>,
     /// The resources that carry our label, by kind.
     #[serde(with = "pairs")]
     pub resources: BTreeMap<Arc<Kind>, Resources>,
@@ -181,21 +181,14 @@ impl Store {
         is_refused
     }
 
-    /// Counts a refused watch of a kind that every decision needs. Other failures end without a change of the cluster, so
-    /// they are not counted. Returns whether there now are enough in a row to report it.
+    /// Counts a refused watch of a kind that every decision needs. Returns whether it is now to be reported.
     pub fn refuse_own(&mut self, kind: &Arc<Kind>, failure: Failure) -> bool {
-        if !is_refusal(&failure) {
-            return false;
-        }
-        let (count, _) = self.refused.entry(Arc::clone(kind)).or_insert((0, failure));
-        *count = count.saturating_add(1);
-        *count == ATTEMPTS
+        is_refusal(&failure) && self.refused.entry(Arc::clone(kind)).or_default().count(failure)
     }
 
     /// Returns the kinds that every decision needs and that can't be watched any more, with the server's answers.
     pub fn unwatchable(&self) -> impl Iterator<Item = (&Kind, &Failure)> {
-        let reported = self.refused.iter().filter(|(_, (count, _))| *count >= ATTEMPTS);
-        reported.map(|(kind, (_, failure))| (&**kind, failure))
+        self.refused.iter().filter_map(|(kind, refusals)| Some((&**kind, refusals.reported()?)))
     }
 
     /// Returns the kinds that classes need.

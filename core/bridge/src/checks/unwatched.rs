@@ -16,7 +16,7 @@ pub fn unwatched(source: Source, failure: &Failure) -> (Status, &'static str, St
 /// Returns the message that bridges can't be watched any more, if that is so.
 pub fn unwatched_bridges(store: &Store) -> Option<String> {
     let effect = ", so changes of this DPFHCPBridge are not noticed";
-    store.unwatchable_bridges().map(|failure| message(&names::bridge(), effect, failure))
+    store.refusals.reported().map(|failure| message(&names::bridge(), effect, failure))
 }
 
 fn message(kind: &Kind, effect: &str, failure: &Failure) -> String {
