@@ -121,17 +121,19 @@ pub(super) fn create(resource: &Resource, object: &mut Value) {
             set_template_generation(object, counted.unwrap_or(1));
         }
         ("batch", "Job") => job_selector(object),
-        ("discovery.k8s.io", "EndpointSlice") => without_topology(object),
+        ("discovery.k8s.io", "EndpointSlice") => {
+            drop_topology(object);
+        }
         _ => {}
     }
     settle(resource, object);
 }
 
-/// Removes a field of endpoints that only an earlier version of the kind could set.
-fn without_topology(slice: &mut Value) {
-    for endpoint in slice.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
-        remove(endpoint, "deprecatedTopology");
-    }
+/// Removes a field of endpoints that only an earlier version of the kind could set. Returns whether it was set.
+fn drop_topology(slice: &mut Value) -> bool {
+    let endpoints = slice.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten();
+    let dropped = endpoints.filter_map(|endpoint| endpoint.as_object_mut()?.remove("deprecatedTopology"));
+    dropped.count() > 0
 }
 
 /// Applies the default admission plugins that need no other objects.
@@ -240,7 +242,11 @@ fn update_object(resource: &Resource, new: &mut Value, old: &Value) {
             let counted = template_generation(old).unwrap_or(0) + i64::from(changed);
             set_template_generation(new, counted);
         }
-        ("discovery.k8s.io", "EndpointSlice") => without_topology(new),
+        // The real server counts the change before it drops it.
+        ("discovery.k8s.io", "EndpointSlice") if drop_topology(new) => {
+            let counted = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
+            new["metadata"]["generation"] = (counted + 1).into();
+        }
         _ => {}
     }
 }
