@@ -22,8 +22,8 @@
 //! | [`operator`] | a machine that reconciles keys: driver, watches, events, recording |
 //! | [`recorder`] | Kubernetes Events with aggregation |
 //! | [`lease`] | leader election |
-//! | [`refusals`] | refused watches of the kinds without which a controller can decide nothing |
 //! | [`recording`] | recordings of runs, and their replay |
+//! | [`refusals`] | refused watches of the kinds without which a controller can decide nothing |
 //! | [`time`], [`duration`], [`random`] | clocks and random numbers, as arguments; Go durations |
 //! | [`trace`] | traces and their spans |
 //! | [`wire`] | the HTTP form of actions and answers |

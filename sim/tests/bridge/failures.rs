@@ -1,4 +1,4 @@
-//! Each request of each flow fails once in every possible way, or the process crashes. The final state must be the same.
+//! Each request of each flow fails in every possible way, one at a time, or the process crashes. The final state must be the same.
 
 use std::time::Duration;
 

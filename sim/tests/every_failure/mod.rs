@@ -1,5 +1,6 @@
-//! Each request that a user operation causes fails once in every possible way, or the process crashes. The final state must be
-//! the same: our objects are the same, and objects of other clients are not even rewritten.
+//! Each request that a user operation causes fails in every possible way, one at a time, or the process crashes. Below the tier
+//! `nightly`, it fails in a third of the ways. The final state must be the same: our objects are the same, and objects of other
+//! clients are not even rewritten.
 //!
 //! Starting and stopping a watch are not requests to the server, and have no answer that could be a failure. The list of a watch
 //! can fail and is retried; a separate test covers it.
