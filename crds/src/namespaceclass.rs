@@ -99,6 +99,22 @@ fn namespace_patterns(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
+fn namespace_names(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "items": {
+            "type": "string",
+            "maxLength": 63,
+            "x-kubernetes-validations": [{
+                "rule": "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+                "message": "must be the name of a namespace",
+            }],
+        },
+        "x-kubernetes-list-type": "set",
+    })
+}
+
 /// How a change of the class reaches its namespaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -107,6 +123,11 @@ pub struct Rollout {
     /// namespace is changed. A change that breaks namespaces therefore stops after this number.
     #[schemars(range(min = 1))]
     pub max_unavailable: i32,
+    /// Names of namespaces that get a change first. No other ready namespace is changed until each of them that has the class is
+    /// ready with the change, and while none of them has the class.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "namespace_names")]
+    pub canaries: Vec<String>,
 }
 
 /// The observed state of a class.

@@ -9,7 +9,10 @@
 //! | it is ready | while fewer clusters are not ready or in change than `maxUnavailable` permits |
 //! | it was not ready before | after all others: it neither counts nor delays them |
 //!
-//! Source: not in the specification, which changes all clusters at once (decision 97).
+//! A service may name canaries. Until they are ready with the change, no other cluster that had the service before is changed,
+//! unless it is changed at once.
+//!
+//! Source: not in the specification, which changes all clusters at once (decisions 97 and 122).
 
 use std::collections::BTreeMap;
 
@@ -33,6 +36,7 @@ pub type Withheld<'a> = BTreeMap<&'a Name, &'static str>;
 
 const PAUSED: &str = "the service is paused";
 const TURN: &str = "waiting for its turn in the rollout";
+const CANARIES: &str = "waiting for spec.rollout.canaries";
 const LAST: &str = "the cluster is not ready, so it is changed after the others";
 
 /// One cluster that has an Application of a service.
@@ -45,6 +49,8 @@ struct Member<'a> {
     is_up: bool,
     /// Whether the Application is changed whatever the limit.
     is_free: bool,
+    /// Whether the service names the cluster as a canary.
+    is_canary: bool,
 }
 
 impl<'a> Member<'a> {
@@ -60,6 +66,12 @@ impl<'a> Member<'a> {
             is_changed: app.was_applied(&manifest(key, spec, cluster, server)),
             is_up,
             is_free: !app.is_whole() || is_moved || (is_up && !app.is_well()),
+            is_canary: spec.rollout.as_ref().is_some_and(|rollout| {
+                rollout
+                    .canaries
+                    .iter()
+                    .any(|canary| canary.split_once('/') == Some((&*cluster.namespace, &*cluster.name)))
+            }),
         })
     }
 
@@ -88,14 +100,27 @@ impl<'a> Member<'a> {
 /// The rollout of a service that limits how many clusters change at a time.
 struct Progress<'a> {
     limit: usize,
+    names_canaries: bool,
     members: Vec<Member<'a>>,
 }
 
 impl<'a> Progress<'a> {
     fn read(store: &'a Store, key: &Name, spec: &DPUServiceSpec) -> Option<Self> {
-        let limit = spec.rollout.as_ref()?.limit(store.staying().count());
+        let rollout = spec.rollout.as_ref()?;
+        let limit = rollout.limit(store.staying().count());
         let members = staying_apps(store, key).filter_map(|app| Member::read(store, key, spec, app));
-        Some(Self { limit, members: members.collect() })
+        Some(Self { limit, names_canaries: !rollout.canaries.is_empty(), members: members.collect() })
+    }
+
+    /// Returns the canaries that are not ready with the change.
+    fn unproven(&self) -> impl Iterator<Item = &Member<'a>> {
+        self.members.iter().filter(|member| member.is_canary && !(member.is_changed && member.is_well()))
+    }
+
+    /// Returns whether no other cluster than canaries may change now.
+    fn is_for_canaries(&self) -> bool {
+        let has_canary = self.members.iter().any(|member| member.is_canary);
+        self.names_canaries && (!has_canary || self.unproven().next().is_some())
     }
 
     fn counted(&self) -> impl Iterator<Item = &Member<'a>> {
@@ -110,8 +135,11 @@ impl<'a> Progress<'a> {
     /// Returns the clusters that are not changed now.
     fn withheld(&self) -> Withheld<'a> {
         let places = self.limit.saturating_sub(self.counted().count());
-        let ready = self.rest().filter(|member| member.is_up);
-        let down = self.rest().filter(|member| !member.is_up);
+        let is_for_canaries = self.is_for_canaries();
+        let (rest, later): (Vec<&Member<'a>>, Vec<&Member<'a>>) =
+            self.rest().partition(|member| member.is_canary || !is_for_canaries);
+        let ready = rest.iter().filter(|member| member.is_up);
+        let down = rest.iter().filter(|member| !member.is_up);
         let mut withheld: Withheld<'a> = ready.skip(places).map(|member| (member.cluster, TURN)).collect();
         let up: Vec<&Member<'a>> = self.members.iter().filter(|member| member.is_up).collect();
         let is_proven = up.iter().all(|member| member.is_changed && member.is_well());
@@ -122,12 +150,38 @@ impl<'a> Progress<'a> {
             (false, false) => 0,
         };
         withheld.extend(down.skip(permitted).map(|member| (member.cluster, LAST)));
+        withheld.extend(later.iter().map(|member| (member.cluster, CANARIES)));
         withheld
     }
 
-    fn is_halted(&self) -> bool {
-        let failed = self.counted().filter(|member| member.has_failed()).count();
-        failed >= self.limit && !self.withheld().is_empty()
+    /// Returns why no further cluster is changed, if that does not end by itself.
+    fn halt(&self, titles: impl Fn(&mut dyn Iterator<Item = &Member<'a>>) -> String) -> Option<String> {
+        if self.withheld().is_empty() {
+            return None;
+        }
+        if self.counted().filter(|member| member.has_failed()).count() >= self.limit {
+            return Some(format!(
+                "as many are not ready as spec.rollout.maxUnavailable permits ({}), such as {}; correct the service, or what \
+                 ApplicationsReady reports",
+                self.limit,
+                titles(&mut self.counted()),
+            ));
+        }
+        if !self.is_for_canaries() {
+            return None;
+        }
+        if !self.members.iter().any(|member| member.is_canary) {
+            return Some(
+                "none of the clusters in spec.rollout.canaries has the service; correct the list".to_owned(),
+            );
+        }
+        self.unproven().any(Member::has_failed).then(|| {
+            format!(
+                "these clusters in spec.rollout.canaries are not ready with it: {}; correct the service, or what \
+                 ApplicationsReady reports",
+                titles(&mut self.unproven()),
+            )
+        })
     }
 }
 
@@ -170,30 +224,28 @@ pub fn paused(service: &Service) -> Option<Finding> {
 pub fn rolled_out(store: &Store, key: &Name, service: &Service) -> Option<Finding> {
     let progress = Progress::read(store, key, service.spec.as_ref().ok()?)?;
     let (generation, limit) = (service.generation, progress.limit);
-    let named = || {
+    let titles = |members: &mut dyn Iterator<Item = &Member<'_>>| {
         let title = |member: &Member<'_>| match member.progressing_since() {
             Some(since) => format!("{} (Progressing since {since})", store.title(member.cluster)),
             None => store.title(member.cluster),
         };
-        let mut named = progress.counted().map(title).take(NAMED);
-        let first = named.next()?;
-        Some(named.fold(first, |named, next| format!("{named}, {next}")))
+        members.take(NAMED).map(title).collect::<Vec<_>>().join(", ")
     };
     if progress.members.iter().all(|member| member.is_changed) {
         let message = format!("every cluster has been brought to generation {generation}");
         return Some(Finding::valid(condition::ROLLED_OUT, reason::ALL_CLUSTERS_CHANGED, message));
     }
-    let (reason, message) = if progress.is_halted() {
-        let message = format!(
-            "no further cluster is brought to generation {generation}, because as many are not ready as \
-             spec.rollout.maxUnavailable permits ({limit}), such as {}; correct the service, or what ApplicationsReady reports",
-            named().unwrap_or_default()
-        );
+    let (reason, message) = if let Some(why) = progress.halt(titles) {
+        let message = format!("no further cluster is brought to generation {generation}, because {why}");
         (reason::HALTED, message)
     } else {
-        let now = named().map(|named| format!("; not ready yet: {named}")).unwrap_or_default();
-        let message =
-            format!("clusters are being brought to generation {generation}, at most {limit} at a time{now}");
+        let mut message =
+            format!("clusters are being brought to generation {generation}, at most {limit} at a time");
+        let unready = titles(&mut progress.counted());
+        if !unready.is_empty() {
+            message += "; not ready yet: ";
+            message += &unready;
+        }
         (reason::ROLLING_OUT, message)
     };
     Some(Finding::broken(condition::ROLLED_OUT, reason, message))

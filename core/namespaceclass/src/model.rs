@@ -154,6 +154,12 @@ impl Class {
         usize::try_from(limit).ok()
     }
 
+    /// `spec.rollout.canaries`: the namespaces that get a change first.
+    pub fn canaries(&self) -> impl Iterator<Item = &str> {
+        let names = self.object["spec"]["rollout"]["canaries"].as_array();
+        names.into_iter().flatten().filter_map(Value::as_str)
+    }
+
     /// Returns the resource version, as a precondition for writing the status.
     pub fn version(&self) -> &str {
         metadata(&self.object, "resourceVersion")
@@ -216,6 +222,13 @@ impl Binding {
         let status = &self.status;
         (&status.observed_class_name, &status.observed_class_uid, status.observed_class_generation)
             == (&self.class, &resolved.uid, resolved.generation)
+    }
+
+    /// Returns whether the namespace is ready with the present generation of this class.
+    pub fn is_ready_with(&self, class: &Class) -> bool {
+        let status = &self.status;
+        let observed = (&status.observed_class_uid, status.observed_class_generation);
+        self.is_available() && observed == (&class.uid, class.generation)
     }
 
     /// Returns the condition `Ready`.

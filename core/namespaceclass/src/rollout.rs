@@ -3,10 +3,12 @@
 //! A ready namespace is changed only while fewer than `maxUnavailable` others are unready or in change. So a change that breaks
 //! namespaces stops by itself. A namespace that is not ready is always worked on: it can only become better.
 //!
+//! A class may name canaries. Until they are ready with the change, no other ready namespace is changed.
+//!
 //! Whether a namespace is ready stands in the status of its binding, and `Ready` becomes false there before anything is changed.
 //! So a new leader counts those that an earlier one had begun.
 //!
-//! Source: not in the specification, which changes all namespaces at once (decision 89).
+//! Source: not in the specification, which changes all namespaces at once (decisions 89 and 122).
 
 use lockstep_engine::cache::Cached as _;
 use lockstep_engine::conditions::Finding;
@@ -43,6 +45,37 @@ impl Store {
         Some(limit.saturating_sub(self.unavailable(class)))
     }
 
+    /// Returns whether only canaries of a class may change now, and those of them that have the class and are not ready with its
+    /// present generation.
+    fn unproven<'a>(&self, name: &str, class: &'a Class) -> (bool, Vec<&'a str>) {
+        let (mut named, mut bound) = (0, 0);
+        let mut unproven = Vec::new();
+        for canary in class.canaries() {
+            named += 1;
+            let binding = self.bindings.get(&canary.to_owned());
+            let Some(binding) = binding.filter(|it| it.class == name && !it.deleting) else { continue };
+            bound += 1;
+            if !binding.is_ready_with(class) {
+                unproven.push(canary);
+            }
+        }
+        (named > 0 && (bound == 0 || !unproven.is_empty()), unproven)
+    }
+
+    /// Returns the waiting namespaces of a class that may change now.
+    fn next(&self, name: &str, class: &Class) -> Vec<String> {
+        let (Some(free), Some(waiting)) = (self.free_places(name), self.waiting.get(name)) else {
+            return Vec::new();
+        };
+        let (canaries_only, unproven) = self.unproven(name, class);
+        if canaries_only {
+            let canaries = unproven.into_iter().filter(|canary| waiting.contains(*canary));
+            canaries.take(free).map(str::to_owned).collect()
+        } else {
+            waiting.iter().take(free).cloned().collect()
+        }
+    }
+
     /// Returns how far the change of a class has come, as the reason of its condition `RolledOut`.
     fn progress(&self, name: &str, class: &Class) -> Reason {
         // A namespace that has not had the class before is not part of the rollout.
@@ -50,7 +83,7 @@ impl Store {
         let applied = self.bindings.count_by(&BindingIndex::Applied(class.uid.clone(), class.generation));
         if applied == held {
             reason::ALL_NAMESPACES_CHANGED
-        } else if self.is_halted(name) {
+        } else if self.is_halted(name, class) {
             reason::HALTED
         } else {
             reason::ROLLING_OUT
@@ -66,6 +99,19 @@ impl Store {
             reason::ALL_NAMESPACES_CHANGED => {
                 let message = format!("every namespace has been brought to generation {generation}");
                 return Some(Finding::valid(ROLLED_OUT, reason, message));
+            }
+            reason::HALTED if self.free_places(name) != Some(0) => {
+                let (_, unproven) = self.unproven(name, class);
+                let why = match unproven[..] {
+                    [] => "none of the namespaces in spec.rollout.canaries has the class; correct the list"
+                        .to_owned(),
+                    _ => format!(
+                        "these namespaces in spec.rollout.canaries are not ready with it: {}; correct the class, or what \
+                         their bindings report",
+                        unproven[..unproven.len().min(NAMED)].join(", ")
+                    ),
+                };
+                format!("no further namespace is brought to generation {generation}, because {why}")
             }
             reason::HALTED => {
                 let unready = self.bindings.keys_by(&BindingIndex::Unavailable(name.to_owned()));
@@ -83,17 +129,21 @@ impl Store {
         Some(Finding::broken(ROLLED_OUT, reason, message))
     }
 
-    fn is_halted(&self, class: &str) -> bool {
-        self.waiting.contains_key(class)
-            && self.free_places(class) == Some(0)
-            && !self.admitted.values().any(|of| of == class)
+    fn is_halted(&self, name: &str, class: &Class) -> bool {
+        self.waiting.contains_key(name)
+            && !self.admitted.values().any(|of| of == name)
+            && self.next(name, class).is_empty()
     }
 }
 
 impl Controller {
     /// Admits a namespace to those that change now. Returns false if it has to wait; it is enqueued again when a place is free.
     pub(super) fn admit(&mut self, namespace: &str, class: &str) -> bool {
-        let is_free = self.store.free_places(class) != Some(0);
+        let has_turn = self.store.classes.get(&class.to_owned()).is_none_or(|it| {
+            let (canaries_only, unproven) = self.store.unproven(class, it);
+            !canaries_only || unproven.contains(&namespace)
+        });
+        let is_free = has_turn && self.store.free_places(class) != Some(0);
         if is_free {
             self.store.admitted.insert(namespace.to_owned(), class.to_owned());
         } else {
@@ -134,12 +184,14 @@ impl Controller {
 
     /// Enqueues as many waiting namespaces as may change now, and the class if its condition has to change.
     fn continue_rollout(&mut self, name: &str) {
-        let Some(class) = self.store.classes.get(&name.to_owned()) else { return };
-        let Some(free) = self.store.free_places(name).filter(|_| !class.is_paused()) else { return };
-        let waiting = self.store.waiting.get(name).into_iter().flatten().take(free);
-        self.outbox.woken.extend(waiting.map(|namespace| Key::Binding(namespace.clone())));
+        let class = self.store.classes.get(&name.to_owned()).filter(|class| !class.is_paused());
+        let Some((class, rollout)) = class.and_then(|it| Some((it, self.store.rollout(name, it)?))) else {
+            return;
+        };
+        let next = self.store.next(name, class);
+        self.outbox.woken.extend(next.into_iter().map(Key::Binding));
         let reported = class.status.conditions.iter().find(|condition| condition.type_ == ROLLED_OUT);
-        if reported.is_none_or(|reported| reported.reason != self.store.progress(name, class)) {
+        if reported.is_none_or(|it| (&*it.reason, &*it.message) != (rollout.reason, &*rollout.message)) {
             self.outbox.woken.push(Key::Class(name.to_owned()));
         }
     }

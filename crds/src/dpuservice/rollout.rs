@@ -13,6 +13,11 @@ pub struct RolloutStrategy {
     /// number. Clusters that were not ready before the change do not count, and are changed last.
     #[schemars(schema_with = "clusters")]
     pub max_unavailable: IntOrString,
+    /// The DPUClusters that get a change first, as namespace/name. No other ready cluster is changed until each of them that has the
+    /// service is ready with the change, and while none of them has the service.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "canaries")]
+    pub canaries: Vec<String>,
 }
 
 impl RolloutStrategy {
@@ -40,13 +45,31 @@ fn clusters(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+fn canaries(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "items": {
+            "type": "string",
+            "maxLength": 317,
+            "x-kubernetes-validations": [{
+                "rule": "self.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]*[a-z0-9])?$')",
+                "message": "must be the namespace and the name of a DPUCluster, such as dpf/dpu-01",
+            }],
+        },
+        "x-kubernetes-list-type": "set",
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_percentage_is_rounded_down_but_to_no_less_than_one_cluster() {
-        let limit = |max_unavailable, clusters| RolloutStrategy { max_unavailable }.limit(clusters);
+        let limit = |max_unavailable, clusters| {
+            RolloutStrategy { max_unavailable, canaries: Vec::new() }.limit(clusters)
+        };
         let percent = |percent: &str| IntOrString::String(percent.to_owned());
         assert_eq!(limit(IntOrString::Int(3), 10), 3);
         assert_eq!(limit(percent("30%"), 10), 3);

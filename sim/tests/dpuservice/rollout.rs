@@ -191,6 +191,66 @@ fn a_halted_rollout_stays_halted_when_the_leader_changes() {
     assert_eq!(bench.condition("hbn", "RolledOut").0, "False/Halted");
 }
 
+fn with_canaries(canaries: &[&str]) -> Bench {
+    let canaries: Vec<String> = canaries.iter().map(|cluster| format!("{DPF}/{cluster}")).collect();
+    bench(&json!({ "rollout": { "maxUnavailable": "100%", "canaries": canaries } }))
+}
+
+#[test]
+fn canaries_get_a_change_first() {
+    let mut bench = with_canaries(&["dpu-04", "dpu-02", "unknown"]);
+    change(&mut bench, &json!({ "source": { "version": "v2.0.0" } }));
+    bench.cluster.advance(Duration::from_secs(1));
+    assert_eq!(with_version(&mut bench, "v2.0.0"), ["dpu-02", "dpu-04"]);
+    let (_, message) = bench.condition("hbn", "ApplicationsReconciled");
+    assert!(message.contains(": dpu-01, dpu-03, dpu-05 (waiting for spec.rollout.canaries)"), "{message}");
+    assert_eq!(bench.condition("hbn", "RolledOut").0, "False/RollingOut");
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_version(&mut bench, "v2.0.0"), CLUSTERS);
+    assert_eq!(bench.condition("hbn", "RolledOut").0, "True/AllClustersChanged");
+}
+
+#[test]
+fn a_version_that_breaks_a_canary_reaches_no_other_cluster() {
+    let mut bench = with_canaries(&["dpu-02"]);
+    choose(&mut bench, BROKEN);
+    assert_eq!(with_version(&mut bench, BROKEN), ["dpu-02"]);
+    let (state, message) = bench.condition("hbn", "RolledOut");
+    assert_eq!(state, "False/Halted");
+    assert_eq!(
+        message,
+        "no further cluster is brought to generation 3, because these clusters in spec.rollout.canaries are not ready with \
+         it: dpu-02; correct the service, or what ApplicationsReady reports"
+    );
+    bench.cluster.crash(0, None);
+    bench.cluster.start(operator, true);
+    choose(&mut bench, "v3.0.0");
+    assert_eq!(with_version(&mut bench, "v3.0.0"), CLUSTERS);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+#[test]
+fn nothing_changes_while_no_canary_has_the_service_or_one_is_down() {
+    let mut bench = with_canaries(&["unknown"]);
+    choose(&mut bench, "v2.0.0");
+    assert!(with_version(&mut bench, "v2.0.0").is_empty());
+    let (state, message) = bench.condition("hbn", "RolledOut");
+    assert_eq!(state, "False/Halted");
+    assert_eq!(
+        message,
+        "no further cluster is brought to generation 3, because none of the clusters in spec.rollout.canaries has the \
+         service; correct the list"
+    );
+    set_reachable(&mut bench, "dpu-03", false);
+    change(&mut bench, &json!({ "rollout": { "canaries": [format!("{DPF}/dpu-03")] } }));
+    bench.cluster.advance(WHILE);
+    assert!(with_version(&mut bench, "v2.0.0").is_empty());
+    assert_eq!(bench.condition("hbn", "RolledOut").0, "False/Halted");
+    set_reachable(&mut bench, "dpu-03", true);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_version(&mut bench, "v2.0.0"), CLUSTERS);
+}
+
 #[test]
 fn clusters_that_were_down_before_neither_delay_the_others_nor_get_a_bad_version() {
     let mut bench = limited(&json!(1));

@@ -58,10 +58,18 @@ fn most_unready(bench: &Bench) -> usize {
     most
 }
 
-fn rolled_out(bench: &mut Bench) -> String {
+fn condition(bench: &mut Bench) -> Value {
     let class = bench.get(CLASS).expect("exists");
     let conditions = class["status"]["conditions"].as_array().into_iter().flatten();
-    let found = conditions.into_iter().find(|it| it["type"] == "RolledOut").cloned().unwrap_or_default();
+    conditions.into_iter().find(|it| it["type"] == "RolledOut").cloned().unwrap_or_default()
+}
+
+fn rolled_out_message(bench: &mut Bench) -> String {
+    condition(bench)["message"].as_str().unwrap_or_default().to_owned()
+}
+
+fn rolled_out(bench: &mut Bench) -> String {
+    let found = condition(bench);
     format!("{} {}", found["status"].as_str().unwrap_or("-"), found["reason"].as_str().unwrap_or("-"))
 }
 
@@ -120,6 +128,97 @@ fn a_change_that_breaks_namespaces_stops_after_the_permitted_number() {
     bench.cluster.advance(WHILE);
     assert_eq!(with_value(&mut bench, "3"), NAMESPACES);
     assert_eq!(rolled_out(&mut bench), "True AllNamespacesChanged");
+}
+
+fn with_canaries(canaries: &[&str]) -> Bench {
+    bench(&json!({ "rollout": { "maxUnavailable": 6, "canaries": canaries } }))
+}
+
+#[test]
+fn canaries_get_a_change_first() {
+    let mut bench = with_canaries(&["n4", "n2", "unknown"]);
+    bench.update("web", &[settings("a", "2"), settings("b", "2")]);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "2"), NAMESPACES);
+    assert_eq!(rolled_out(&mut bench), "True AllNamespacesChanged");
+    let changes = bench.cluster.journal.iter().filter_map(|entry| match &entry.what {
+        What::Changed(change) if change.object.kind.kind == "NamespaceClassBinding" => Some(change),
+        _ => None,
+    });
+    // Each becomes unready once and ready once.
+    let mut order: Vec<(&str, bool)> = Vec::new();
+    for change in changes.filter(|change| matches!(change.by, Author::Process(_))) {
+        let now = (&*change.object.name, change.new.as_deref().is_some_and(is_ready));
+        if !order.contains(&now) {
+            order.push(now);
+        }
+    }
+    let mut first: Vec<_> = order[..4].to_vec();
+    first.sort_unstable();
+    assert_eq!(first, [("n2", false), ("n2", true), ("n4", false), ("n4", true)], "{order:?}");
+    assert_eq!(order.len(), 12, "{order:?}");
+}
+
+#[test]
+fn a_change_that_breaks_a_canary_reaches_no_other_namespace() {
+    let mut bench = with_canaries(&["n2"]);
+    bench.update("web", &[settings("a", "2"), settings("No Name", "2")]);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "2"), ["n2"]);
+    assert_eq!(rolled_out(&mut bench), "False Halted");
+    assert_eq!(
+        rolled_out_message(&mut bench),
+        "no further namespace is brought to generation 3, because these namespaces in spec.rollout.canaries are not ready \
+         with it: n2; correct the class, or what their bindings report"
+    );
+    // A new leader does not go on either.
+    bench.cluster.crash(0, None);
+    bench.cluster.start(program, true);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "2"), ["n2"]);
+    bench.update("web", &[settings("a", "3")]);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "3"), NAMESPACES);
+    assert_eq!(rolled_out(&mut bench), "True AllNamespacesChanged");
+}
+
+#[test]
+fn a_broken_canary_that_leaves_the_class_no_longer_halts_the_rollout_if_another_is_left() {
+    let mut bench = with_canaries(&["n2", "n3"]);
+    let owner = bench.post(
+        "/api/v1/namespaces/n2/configmaps",
+        &json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "owner" } }),
+    );
+    let owner = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"], "controller": true,
+    });
+    bench.post(
+        "/api/v1/namespaces/n2/configmaps",
+        &json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "b", "ownerReferences": [owner] } }),
+    );
+    bench.update("web", &[settings("a", "2"), settings("b", "2")]);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "2"), ["n2", "n3"]);
+    assert_eq!(rolled_out(&mut bench), "False Halted");
+    bench.label("n2", None);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "2"), ["n1", "n3", "n4", "n5", "n6"]);
+}
+
+#[test]
+fn nothing_changes_while_no_canary_has_the_class() {
+    let mut bench = with_canaries(&["n7"]);
+    bench.update("web", &[settings("a", "2")]);
+    bench.cluster.advance(WHILE);
+    assert!(with_value(&mut bench, "2").is_empty());
+    assert_eq!(
+        rolled_out_message(&mut bench),
+        "no further namespace is brought to generation 3, because none of the namespaces in spec.rollout.canaries has the \
+         class; correct the list"
+    );
+    bench.namespace("n7", Some("web"));
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "2"), NAMESPACES);
 }
 
 #[test]

@@ -64,8 +64,18 @@ pub(super) async fn limits_of_a_rollout(court: Court) -> anyhow::Result<()> {
         [1_i64, 1000, i64::from(i32::MAX), i64::from(i32::MAX) + 1, 0, -1].map(|number| json!(number));
     let texts = ["1%", "10%", "100%", "007%", "0%", "000%", "101%", "1.5%", "%", "1", "", "10 %"]
         .map(|text| json!(text));
+    let many: Vec<String> = (0..65).map(|number| format!("dpf/{number}")).collect();
+    let canaries = [
+        json!([]),
+        json!(["dpf/dpu-01", "lab/dpu.01"]),
+        json!(["dpu-01"]),
+        json!(["dpf/a", "dpf/a"]),
+        json!(many),
+    ]
+    .map(|canaries| json!({ "maxUnavailable": 1, "canaries": canaries }));
     let cases =
         numbers.into_iter().chain(texts).map(|limit| json!({ "maxUnavailable": limit })).chain([json!({})]);
+    let cases = cases.chain(canaries).chain([json!({ "canaries": ["dpf/dpu-01"] })]);
     insta::assert_snapshot!("limits_of_a_rollout", court.judge_each("rollout", cases.map(Some)).await?);
     Ok(())
 }

@@ -34,6 +34,12 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<Ignores<LimitOfClass>>,
     ),
     bug(
+        "canaries_have_no_precedence",
+        "A ready namespace is changed before the canaries of its class.",
+        CLASSES,
+        plant::<Ignores<CanariesOfClass>>,
+    ),
+    bug(
         "repairs_what_is_reported",
         "Drift is repaired, although the class has it reported only.",
         CLASSES,
@@ -63,12 +69,19 @@ pub(super) const BUGS: &[Bug] = &[
         SERVICES,
         plant::<Ignores<LimitOfService>>,
     ),
+    bug(
+        "canary_clusters_have_no_precedence",
+        "A ready cluster is changed before the canaries of its service.",
+        SERVICES,
+        plant::<Ignores<CanariesOfService>>,
+    ),
 ];
 
 /// A field of the spec of a kind.
 trait Field {
     const KIND: &'static str;
-    const NAME: &'static str;
+    /// The JSON pointer of the object that contains it, and its name.
+    const PATH: (&'static str, &'static str);
 }
 
 /// Hides a field from the machine.
@@ -85,10 +98,12 @@ impl<F: Field> Flaw for Ignores<F> {
         if let Event::Applied { object, .. } | Event::Finished { outcome: Ok(Success::Object(object)), .. } =
             &mut event
             && object["kind"] == F::KIND
-            && object["spec"].get(F::NAME).is_some()
+            && object.pointer(F::PATH.0).is_some_and(|parent| parent.get(F::PATH.1).is_some())
         {
             let mut changed = Value::clone(object);
-            changed["spec"].as_object_mut().map(|spec| spec.remove(F::NAME));
+            if let Some(Value::Object(parent)) = changed.pointer_mut(F::PATH.0) {
+                parent.remove(F::PATH.1);
+            }
             *object = Arc::new(changed);
         }
         Some(event)
@@ -99,47 +114,61 @@ struct PausedClass;
 
 impl Field for PausedClass {
     const KIND: &'static str = "NamespaceClass";
-    const NAME: &'static str = "paused";
+    const PATH: (&'static str, &'static str) = ("/spec", "paused");
 }
 
 struct LimitOfClass;
 
 impl Field for LimitOfClass {
     const KIND: &'static str = "NamespaceClass";
-    const NAME: &'static str = "rollout";
+    const PATH: (&'static str, &'static str) = ("/spec", "rollout");
+}
+
+struct CanariesOfClass;
+
+impl Field for CanariesOfClass {
+    const KIND: &'static str = "NamespaceClass";
+    const PATH: (&'static str, &'static str) = ("/spec/rollout", "canaries");
 }
 
 struct DriftOfClass;
 
 impl Field for DriftOfClass {
     const KIND: &'static str = "NamespaceClass";
-    const NAME: &'static str = "drift";
+    const PATH: (&'static str, &'static str) = ("/spec", "drift");
 }
 
 struct ExcludedNamespaces;
 
 impl Field for ExcludedNamespaces {
     const KIND: &'static str = "NamespaceClass";
-    const NAME: &'static str = "excludedNamespaces";
+    const PATH: (&'static str, &'static str) = ("/spec", "excludedNamespaces");
 }
 
 struct GuardOfClass;
 
 impl Field for GuardOfClass {
     const KIND: &'static str = "NamespaceClass";
-    const NAME: &'static str = "removalGuard";
+    const PATH: (&'static str, &'static str) = ("/spec", "removalGuard");
 }
 
 struct PausedService;
 
 impl Field for PausedService {
     const KIND: &'static str = "DPUService";
-    const NAME: &'static str = "paused";
+    const PATH: (&'static str, &'static str) = ("/spec", "paused");
 }
 
 struct LimitOfService;
 
 impl Field for LimitOfService {
     const KIND: &'static str = "DPUService";
-    const NAME: &'static str = "rollout";
+    const PATH: (&'static str, &'static str) = ("/spec", "rollout");
+}
+
+struct CanariesOfService;
+
+impl Field for CanariesOfService {
+    const KIND: &'static str = "DPUService";
+    const PATH: (&'static str, &'static str) = ("/spec/rollout", "canaries");
 }

@@ -102,7 +102,11 @@ pub(super) fn settle(client: &mut dyn Client) {
             continue;
         }
         let mut spec = json!({ "source": { "version": LAST_VERSION }, "paused": null });
-        if client.server().object(&target).is_some_and(|service| service["spec"]["rollout"].is_object()) {
+        let service = client.server().object(&target).cloned();
+        if let Some(service) = service.filter(|service| service["spec"]["rollout"].is_object()) {
+            if has_no_canary(client, &service) {
+                spec["rollout"] = json!({ "canaries": null });
+            }
             spec["values"] = json!({
                 release::DEGRADED: null, release::FAILING_HOOK: null, release::HANGING_HOOK: null,
             });
@@ -125,13 +129,30 @@ fn change(client: &mut dyn Client, random: &mut Random, spec: &Value) {
     client.merge(&some_service(random).object(&names::service()), &json!({ "spec": spec }));
 }
 
-/// Returns a limit of one cluster, of half of them, or none.
+/// Returns a limit of one cluster or of half of them, sometimes with canaries, or none.
 fn rollout(random: &mut Random) -> Value {
+    let limit = match random.below(4) {
+        0 => json!(1),
+        1 => json!("50%"),
+        _ => return Value::Null,
+    };
     match random.below(4) {
-        0 => json!({ "maxUnavailable": 1 }),
-        1 => json!({ "maxUnavailable": "50%" }),
-        _ => Value::Null,
+        0 => json!({ "maxUnavailable": limit, "canaries": [canary(random.pick(&CLUSTERS))] }),
+        1 => json!({ "maxUnavailable": limit, "canaries": [canary(CLUSTERS[0]), canary(CLUSTERS[2])] }),
+        _ => json!({ "maxUnavailable": limit }),
     }
+}
+
+fn canary((namespace, name): (&str, &str)) -> String {
+    format!("{namespace}/{name}")
+}
+
+/// Returns whether a service names canaries of which none exists.
+fn has_no_canary(client: &dyn Client, service: &Value) -> bool {
+    let Some(canaries) = service["spec"]["rollout"]["canaries"].as_array() else { return false };
+    let existing = client.server().objects(&names::dpu_cluster());
+    let mut existing = existing.iter().filter(|it| !is_deleting(it));
+    !existing.any(|it| canaries.contains(&json!(canary((metadata(it, "namespace"), metadata(it, "name"))))))
 }
 
 fn pause_service(client: &mut dyn Client, random: &mut Random) {

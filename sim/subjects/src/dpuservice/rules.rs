@@ -118,6 +118,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: rollout::a_rollout_keeps_its_limit,
     },
     Invariant {
+        name: "canaries_are_changed_first",
+        sentence: "No other ready cluster gets another version or other values while the process knows that a canary of the service is not ready with them.",
+        holds: rollout::canaries_are_changed_first,
+    },
+    Invariant {
         name: "no_condition_of_a_service_freezes",
         sentence: "A pass over a service that succeeds while some kind can't be watched leaves all conditions at the generation that was known when it began.",
         holds: judged::no_condition_freezes,

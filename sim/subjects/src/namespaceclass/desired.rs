@@ -168,7 +168,32 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
 
 /// Returns whether a namespace is not brought to its class for now: the class is paused, or its rollout is halted.
 pub(super) fn stays_as_it_is(server: &ApiServer, binding: &Value, class: &Value) -> bool {
-    is_paused(class) || (is_outdated(binding, class) && is_halted(server, class))
+    let is_outdated = is_outdated(binding, class);
+    let waits_for_canaries = || {
+        let unproven = unproven(server, class);
+        unproven.is_some_and(|unproven| !unproven.contains(&metadata(binding, "namespace").to_owned()))
+    };
+    is_paused(class) || (is_outdated && (is_halted(server, class) || waits_for_canaries()))
+}
+
+/// Returns the canaries of a class, if it has any.
+pub(super) fn canaries(class: &Value) -> Option<Vec<&str>> {
+    let canaries = class["spec"]["rollout"]["canaries"].as_array()?;
+    Some(canaries.iter().filter_map(Value::as_str).collect())
+        .filter(|canaries: &Vec<&str>| !canaries.is_empty())
+}
+
+/// Returns the canaries that have the class and are not ready with its present generation, if no other ready namespace may be
+/// changed now.
+fn unproven(server: &ApiServer, class: &Value) -> Option<Vec<String>> {
+    let bindings = canaries(class)?.into_iter().filter_map(|canary| binding(server, canary));
+    let bound: Vec<_> = bindings
+        .filter(|it| it["spec"]["className"] == class["metadata"]["name"] && !is_deleting(it))
+        .collect();
+    let is_unproven = |binding: &Value| !is_available(binding) || is_outdated(binding, class);
+    let unproven: Vec<String> =
+        bound.iter().filter(|it| is_unproven(it)).map(|it| metadata(it, "namespace").to_owned()).collect();
+    (bound.is_empty() || !unproven.is_empty()).then_some(unproven)
 }
 
 /// Returns whether a class has drift reported only.

@@ -135,12 +135,17 @@ fn class(name: &str, random: &mut Random) -> Value {
     json!({ "metadata": { "name": name }, "spec": spec })
 }
 
-/// Returns a limit of one or two namespaces at a time, or none.
+/// Returns a limit of one or two namespaces at a time, sometimes with canaries, or none.
 fn rollout(random: &mut Random) -> Value {
+    let limit = match random.below(4) {
+        0 => 2,
+        1 => 1,
+        _ => return Value::Null,
+    };
     match random.below(4) {
-        0 => json!({ "maxUnavailable": 2 }),
-        1 => json!({ "maxUnavailable": 1 }),
-        _ => Value::Null,
+        0 => json!({ "maxUnavailable": limit, "canaries": [random.pick(&NAMESPACES)] }),
+        1 => json!({ "maxUnavailable": limit, "canaries": ["red", "grey"] }),
+        _ => json!({ "maxUnavailable": limit }),
     }
 }
 

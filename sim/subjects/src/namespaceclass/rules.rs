@@ -72,6 +72,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: rollout::a_rollout_keeps_its_limit,
     },
     Invariant {
+        name: "canaries_are_changed_first",
+        sentence: "No other ready namespace is brought to a new generation of its class while the process knows that a canary of the class is not ready with it.",
+        holds: rollout::canaries_are_changed_first,
+    },
+    Invariant {
         name: "drift_is_only_reported",
         sentence: "Nothing is applied in a ready namespace that has the generation of its class, if the process has known for a minute that the class has drift reported only.",
         holds: rollout::drift_is_only_reported,

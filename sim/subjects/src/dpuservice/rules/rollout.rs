@@ -1,13 +1,16 @@
 //! What `spec.paused` and `spec.rollout` of a service promise.
 
+use std::sync::Arc;
+
 use lockstep_dpuservice::names::{self, APPLIED};
 use lockstep_engine::action::{Action, KubeRequest};
-use lockstep_engine::object::{Name, ObjectRef, annotation, is_deleting};
+use lockstep_engine::machine::Step;
+use lockstep_engine::object::{Name, ObjectRef, annotation, is_deleting, metadata};
 use lockstep_external::argocd::repeated;
 use lockstep_sim::cluster::What;
 use lockstep_sim::history::{ProcessState, reference};
 use lockstep_sim::invariant::Moment;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::identity;
 use super::super::setup::cluster_ref;
@@ -89,14 +92,23 @@ fn is_well(cluster: &Value, application: &Value) -> bool {
         && *compared == source
 }
 
-pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), String> {
-    let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
-    let Some(state) = moment.history.process(*process) else { return Ok(()) };
-    let mut changed: Vec<(&ObjectRef, Name, &Value)> = Vec::new();
+/// An Application of a ready cluster that gets another version or other values.
+struct Changed<'a> {
+    target: &'a ObjectRef,
+    service: Name,
+    cluster: Name,
+    source: &'a Value,
+}
+
+/// Returns what a step changes on ready clusters.
+fn changed<'a>(moment: &Moment<'_>, state: &ProcessState, step: &'a Step) -> Vec<Changed<'a>> {
+    let mut changed = Vec::new();
     for request in &step.requests {
         let Action::Kube(KubeRequest::Apply { target, manifest }) = &request.action else { continue };
         let before = known_state(moment, state, target).filter(|_| target.kind == names::application());
-        let Some((before, (service, _))) = before.zip(identity::of_application(manifest)) else { continue };
+        let Some((before, (service, cluster))) = before.zip(identity::of_application(manifest)) else {
+            continue;
+        };
         // Repairs, new Applications and moves to another server are not limited.
         let was_applied =
             annotation(before, APPLIED).is_some_and(|it| annotation(manifest, APPLIED) != Some(it));
@@ -104,11 +116,46 @@ pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), Strin
         let was_well = !is_unfinished(before)
             && known_cluster(moment, state, before).is_some_and(|cluster| is_well(cluster, before));
         if was_applied && stays && was_well && before["spec"]["source"] != manifest["spec"]["source"] {
-            changed.push((target, service, &manifest["spec"]["source"]));
+            changed.push(Changed { target, service, cluster, source: &manifest["spec"]["source"] });
         }
     }
-    let Some((target, service, source)) = changed.first() else { return Ok(()) };
-    let of_service = changed.iter().filter(|(_, of, _)| of == service).count() as u64;
+    changed
+}
+
+pub(super) fn canaries_are_changed_first(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
+    let Some(state) = moment.history.process(*process) else { return Ok(()) };
+    for Changed { target, service, cluster, source } in changed(moment, state, step) {
+        let Some(spec) = known(moment, state, &service.object(&names::service())) else { continue };
+        let Some(canaries) = spec["spec"]["rollout"]["canaries"].as_array() else { continue };
+        let is_canary =
+            |cluster: &Name| canaries.contains(&json!(format!("{}/{}", cluster.namespace, cluster.name)));
+        let is_unproven = |application: &&Arc<Value>| {
+            let of = identity::of_application(application);
+            of.is_some_and(|(of, cluster)| of == service && is_canary(&cluster))
+                && known_state(moment, state, &reference(&names::application(), application)).is_some()
+                && !is_deleting(application)
+                && known_cluster(moment, state, application).is_some_and(|it| {
+                    !is_deleting(it)
+                        && !(application["spec"]["source"] == *source && is_well(it, application))
+                })
+        };
+        let applications = moment.server.objects(&names::application());
+        let unproven = applications.iter().find(is_unproven).filter(|_| !is_canary(&cluster));
+        if let Some(unproven) = unproven {
+            let unproven = metadata(unproven, "name");
+            return Err(format!("{target} is changed before the canary {unproven} of its service is ready"));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
+    let Some(state) = moment.history.process(*process) else { return Ok(()) };
+    let changed = changed(moment, state, step);
+    let Some(Changed { target, service, source, .. }) = changed.first() else { return Ok(()) };
+    let of_service = changed.iter().filter(|it| it.service == *service).count() as u64;
     let Some(spec) = known(moment, state, &service.object(&names::service())) else { return Ok(()) };
     let observed = state.observed.iter();
     let clusters =
@@ -118,7 +165,7 @@ pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), Strin
     let is_in_change = |application: &Value| {
         let other = reference(&names::application(), application);
         identity::of_application(application).is_some_and(|(of, _)| of == *service)
-            && changed.iter().all(|(target, ..)| **target != other)
+            && changed.iter().all(|it| *it.target != other)
             && known_state(moment, state, &other).is_some()
             && application["spec"]["source"] == **source
             && !is_deleting(application)

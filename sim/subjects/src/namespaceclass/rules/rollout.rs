@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::change::change_of_process;
 use crate::namespaceclass::desired::{
-    excludes, is_as_wanted, is_available, is_outdated, is_paused, reports_drift, wanted,
+    canaries, excludes, is_as_wanted, is_available, is_outdated, is_paused, reports_drift, wanted,
 };
 use crate::namespaceclass::operations::pool_kinds;
 
@@ -165,19 +165,66 @@ fn is_new(moment: &Moment<'_>, class: &Value, target: &ObjectRef, manifest: &Val
     is_in(class) && !earlier.any(is_in)
 }
 
+/// A ready namespace that a process begins to bring to another generation of its class.
+struct Begun<'a> {
+    namespace: &'a str,
+    state: &'a ProcessState,
+    class: &'a Value,
+    binding: &'a Value,
+}
+
+impl<'a> Begun<'a> {
+    fn read(moment: &'a Moment<'_>) -> Option<Self> {
+        let (process, change, namespace) = change_of_process(moment)?;
+        let (old, binding) = (change.old.as_deref()?, change.new.as_deref()?);
+        if change.object != binding_ref(namespace) || is_available(binding) {
+            return None;
+        }
+        let state = moment.history.process(process)?;
+        let class = known_class(moment, state, binding)?;
+        // A namespace that changes to this class joins it: that is not limited.
+        let joins = old["spec"]["className"] != binding["spec"]["className"];
+        (!joins && is_outdated(old, class) && !is_paused(class)).then_some(Self {
+            namespace,
+            state,
+            class,
+            binding,
+        })
+    }
+}
+
+pub(super) fn canaries_are_changed_first(moment: &Moment<'_>) -> Result<(), String> {
+    let Some(Begun { namespace, state, class, .. }) = Begun::read(moment) else { return Ok(()) };
+    let target = reference(&names::class(), class);
+    let canaries = canaries(class).filter(|canaries| !canaries.contains(&namespace));
+    // A pass decides by what was known when it began.
+    let Some(canaries) = canaries.filter(|_| is_known_for(moment, state, &target, MINUTE)) else {
+        return Ok(());
+    };
+    let since = moment.entry.at.saturating_sub(MINUTE);
+    let is_unproven = |canary: &&str| {
+        let versions = moment.history.versions_since(&binding_ref(canary), since);
+        known_binding(moment, state, canary).is_some()
+            && versions.first().is_some_and(|first| first.at <= since)
+            && versions.iter().all(|version| {
+                version.object.as_deref().is_some_and(|it| {
+                    it["spec"]["className"] == class["metadata"]["name"]
+                        && !is_deleting(it)
+                        && (!is_available(it) || is_outdated(it, class))
+                })
+            })
+    };
+    match canaries.into_iter().find(is_unproven) {
+        Some(canary) => Err(format!(
+            "{namespace} is brought to generation {} of its class before its canary {canary}",
+            class["metadata"]["generation"]
+        )),
+        None => Ok(()),
+    }
+}
+
 pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((process, change, namespace)) = change_of_process(moment) else { return Ok(()) };
-    let (Some(old), Some(new)) = (change.old.as_deref(), change.new.as_deref()) else { return Ok(()) };
-    if change.object != binding_ref(namespace) || is_available(new) {
-        return Ok(());
-    }
-    let Some(state) = moment.history.process(process) else { return Ok(()) };
-    let Some(class) = known_class(moment, state, new) else { return Ok(()) };
-    // A namespace that changes to this class joins it: that is not limited.
-    let joins = old["spec"]["className"] != new["spec"]["className"];
-    if joins || !is_outdated(old, class) || is_paused(class) {
-        return Ok(());
-    }
+    let Some(Begun { namespace, state, class, binding: new }) = Begun::read(moment) else { return Ok(()) };
     // A pass may have begun with any limit of the last minute.
     let since = moment.entry.at.saturating_sub(MINUTE);
     let versions = moment.history.versions_since(&reference(&names::class(), class), since).iter();
@@ -200,8 +247,8 @@ pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), Strin
         return Ok(());
     }
     Err(format!(
-        "{} is brought to generation {} of its class, while {unready} other namespaces are unready and {limit} may be",
-        change.object, class["metadata"]["generation"]
+        "{namespace} is brought to generation {} of its class, while {unready} other namespaces are unready and {limit} may be",
+        class["metadata"]["generation"]
     ))
 }
 
