@@ -102,15 +102,12 @@ fn two_leaders_register_a_cluster_once() {
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
-/// Two leaders may choose different names, and a user may restore a backup under another name. Of several Secrets Argo CD could use
-/// any, also one with former credentials.
-#[test]
-fn of_several_secrets_of_a_cluster_the_oldest_stays() {
-    let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+/// Creates copies of Argo CD's Secret of a cluster.
+fn copy_secret(bench: &mut Bench, copies: &[&str]) {
     let secrets = bench.cluster.list("Secret", ARGO_NAMESPACE);
     let original = secrets.iter().find(|secret| secret["metadata"]["name"] == "dpu-01-argocd");
     let original = original.expect("it is registered");
-    for name in ["a-copy", "z-copy"] {
+    for name in copies {
         let mut copy = json!({ "apiVersion": "v1", "kind": "Secret", "data": original["data"] });
         let (labels, annotations) = (&original["metadata"]["labels"], &original["metadata"]["annotations"]);
         copy["metadata"] = json!({
@@ -118,9 +115,31 @@ fn of_several_secrets_of_a_cluster_the_oldest_stays() {
         });
         bench.cluster.create(&copy);
     }
+}
+
+/// Two leaders may choose different names, and a user may restore a backup under another name. Of several Secrets Argo CD could use
+/// any, also one with former credentials.
+#[test]
+fn of_several_secrets_of_a_cluster_the_oldest_stays() {
+    let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+    copy_secret(&mut bench, &["a-copy", "z-copy"]);
     bench.settle();
     assert_eq!(bench.in_argo("Secret"), ["dpu-01-argocd", "dpu-02-argocd"]);
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+#[test]
+fn while_a_cluster_names_no_kubeconfig_none_of_several_secrets_is_removed() {
+    let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+    let kubeconfig = bench.cluster.get("DPUCluster", DPF, "dpu-01")["spec"]["kubeconfig"].clone();
+    bench.cluster.merge("DPUCluster", DPF, "dpu-01", &json!({ "spec": { "kubeconfig": null } }));
+    bench.settle();
+    copy_secret(&mut bench, &["a-copy"]);
+    bench.settle();
+    assert_eq!(bench.in_argo("Secret"), ["a-copy", "dpu-01-argocd", "dpu-02-argocd"]);
+    bench.cluster.merge("DPUCluster", DPF, "dpu-01", &json!({ "spec": { "kubeconfig": kubeconfig } }));
+    bench.settle();
+    assert_eq!(bench.in_argo("Secret"), ["dpu-01-argocd", "dpu-02-argocd"]);
 }
 
 #[test]

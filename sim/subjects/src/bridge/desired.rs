@@ -21,9 +21,9 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
             differ(format!("it is still there: {}", bridge["status"]["message"]));
         } else if bridge["status"]["observedGeneration"] != bridge["metadata"]["generation"] {
             differ("its status is of another generation".to_owned());
-        } else if let Some(rival) = rival(bridge, &bridges) {
+        } else if let Some(rival) = rival(server, bridge, &bridges) {
             if bridge["status"]["phase"] == "Ready" {
-                differ(format!("it is Ready, and {rival} has its DPUCluster"));
+                differ(format!("it is Ready, and {rival} has its DPUCluster or its address"));
             }
         } else if !has_dpu_cluster(server, bridge) {
             // A user deleted the cluster, and its deletion took a while.
@@ -38,15 +38,29 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     differences
 }
 
-/// Returns the older bridge with the same DPUCluster or the same address.
-fn rival<'a>(bridge: &Value, bridges: &'a [Arc<Value>]) -> Option<&'a str> {
+/// Returns whether the Service of a bridge has the address that the bridge asks for.
+fn has_address(server: &ApiServer, bridge: &Value) -> bool {
+    let namespace = format!("{NAMESPACE}-{}", metadata(bridge, "name"));
+    let service = find(server, &names::service(), &namespace, "kube-apiserver");
+    service.is_some_and(|service| {
+        service["status"]["loadBalancer"]["ingress"][0]["ip"] == bridge["spec"]["metalLBVirtualIP"]
+    })
+}
+
+/// Returns another bridge that has the DPUCluster or the address of this one: the older one, or whose Service has the address.
+fn rival<'a>(server: &ApiServer, bridge: &Value, bridges: &'a [Arc<Value>]) -> Option<&'a str> {
     let age = |bridge: &Value| {
         (metadata(bridge, "creationTimestamp").to_owned(), metadata(bridge, "name").to_owned())
     };
     let shares = |other: &Value, field: &str| other["spec"][field] == bridge["spec"][field];
-    let mut rivals = bridges.iter().filter(|other| {
-        age(other) < age(bridge) && (shares(other, "dpuClusterRef") || shares(other, "metalLBVirtualIP"))
-    });
+    let mut rivals =
+        bridges.iter().filter(|other| metadata(other, "name") != metadata(bridge, "name")).filter(|other| {
+            let is_older = age(other) < age(bridge);
+            let has_address = |it: &Value| has_address(server, it);
+            (is_older && shares(other, "dpuClusterRef"))
+                || (shares(other, "metalLBVirtualIP")
+                    && (has_address(other) || (is_older && !has_address(bridge))))
+        });
     rivals.next().map(|other| metadata(other, "name"))
 }
 

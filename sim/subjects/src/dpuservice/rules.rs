@@ -427,9 +427,10 @@ fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
         let is_argos = metadata(&secret, "namespace") == ARGO_NAMESPACE;
         let Some(cluster) = identity::of_secret(&secret).filter(|_| is_argos) else { continue };
         let server = decoded(&secret, "server");
+        // Without a kubeconfig nothing shows which of two Secrets is right, so both stay.
         let kubeconfig =
             moment.server.object(&cluster_ref(&cluster)).and_then(|it| setup::named_kubeconfig(it));
-        let kubeconfig = kubeconfig.unwrap_or_else(|| kubeconfig_ref(&cluster));
+        let Some(kubeconfig) = kubeconfig else { continue };
         let targets = [reference(&names::secret(), &secret), cluster_ref(&cluster), kubeconfig];
         // If two clusters swap their servers, one of them may be stuck in an intermediate state.
         let kubeconfig = moment.server.object(&targets[2]);

@@ -410,7 +410,13 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
                 object["metadata"]["resourceVersion"] == *version && is_as_wanted(object, &manifest)
             })
         });
-        if !was_there && !delivered {
+        // The answer to its own apply shows the process the object as well, also if it may not watch the kind.
+        let is_recent = |version: &Version| version.at + MINUTE > moment.entry.at;
+        let answered = versions.iter().rev().take_while(|version| is_recent(version)).any(|version| {
+            version.by == Author::Process(process)
+                && version.object.as_ref().is_some_and(|object| is_as_wanted(object, &manifest))
+        });
+        if !was_there && !delivered && !answered {
             return Err(format!(
                 "{} says Ready, and {target} never was as class {name} wants it",
                 change.object
