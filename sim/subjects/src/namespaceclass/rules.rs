@@ -73,7 +73,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "canaries_are_changed_first",
-        sentence: "No other ready namespace is brought to a new generation of its class while the process knows that a canary of the class is not ready with it.",
+        sentence: "No other ready namespace is brought to a new generation of its class before each canary that had the class then has been ready with that generation.",
         holds: rollout::canaries_are_changed_first,
     },
     Invariant {

@@ -165,43 +165,16 @@ fn is_new(moment: &Moment<'_>, class: &Value, target: &ObjectRef, manifest: &Val
     is_in(class) && !earlier.any(is_in)
 }
 
-/// A ready namespace that a process begins to bring to another generation of its class.
-struct Begun<'a> {
-    namespace: &'a str,
-    state: &'a ProcessState,
-    class: &'a Value,
-    binding: &'a Value,
-}
-
-impl<'a> Begun<'a> {
-    fn read(moment: &'a Moment<'_>) -> Option<Self> {
-        let (process, change, namespace) = change_of_process(moment)?;
-        let (old, binding) = (change.old.as_deref()?, change.new.as_deref()?);
-        if change.object != binding_ref(namespace) || is_available(binding) {
-            return None;
-        }
-        let state = moment.history.process(process)?;
-        let class = known_class(moment, state, binding)?;
-        // A namespace that changes to this class joins it: that is not limited.
-        let joins = old["spec"]["className"] != binding["spec"]["className"];
-        (!joins && is_outdated(old, class) && !is_paused(class)).then_some(Self {
-            namespace,
-            state,
-            class,
-            binding,
-        })
-    }
-}
-
 pub(super) fn canaries_are_changed_first(moment: &Moment<'_>) -> Result<(), String> {
-    let Some(Begun { namespace, state, class, .. }) = Begun::read(moment) else { return Ok(()) };
-    let target = reference(&names::class(), class);
-    let canaries = canaries(class).filter(|canaries| !canaries.contains(&namespace));
-    // A pass decides by what was known when it began.
-    let Some(canaries) = canaries.filter(|_| is_known_for(moment, state, &target, MINUTE)) else {
+    let Some((process, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    let (Some(old), Some(new)) = (change.old.as_deref(), change.new.as_deref()) else { return Ok(()) };
+    let Some(state) = moment.history.process(process).filter(|_| change.object == binding_ref(namespace))
+    else {
         return Ok(());
     };
-    let since = moment.entry.at.saturating_sub(MINUTE);
+    let Some((since, class)) = announced(moment, new).filter(|(_, class)| is_outdated(old, class)) else {
+        return Ok(());
+    };
     let is_unproven = |canary: &&str| {
         let versions = moment.history.versions_since(&binding_ref(canary), since);
         known_binding(moment, state, canary).is_some()
@@ -214,7 +187,8 @@ pub(super) fn canaries_are_changed_first(moment: &Moment<'_>) -> Result<(), Stri
                 })
             })
     };
-    match canaries.into_iter().find(is_unproven) {
+    let canaries = canaries(class).filter(|canaries| !canaries.contains(&namespace));
+    match canaries.and_then(|canaries| canaries.into_iter().find(is_unproven)) {
         Some(canary) => Err(format!(
             "{namespace} is brought to generation {} of its class before its canary {canary}",
             class["metadata"]["generation"]
@@ -223,8 +197,41 @@ pub(super) fn canaries_are_changed_first(moment: &Moment<'_>) -> Result<(), Stri
     }
 }
 
+/// Returns the generation of the class to which a binding says that it is brought, and since when it exists.
+fn announced<'a>(moment: &'a Moment<'_>, binding: &Value) -> Option<(Duration, &'a Value)> {
+    let conditions = binding["status"]["conditions"].as_array()?;
+    let applying = conditions.iter().find(|it| it["type"] == "Ready" && it["reason"] == "Applying")?;
+    let (_, generation) = applying["message"].as_str()?.rsplit_once("generation ")?;
+    let generation: i64 = generation.parse().ok()?;
+    let target = ObjectRef::cluster(&names::class(), binding["spec"]["className"].as_str()?);
+    let current = moment.server.object(&target)?;
+    // Of two classes of one name, the older one could have had the generation as well.
+    let since = moment.entry.at.saturating_sub(MINUTE);
+    let is_same = |it: &Value| it["metadata"]["uid"] == current["metadata"]["uid"];
+    let mut recent = moment.history.versions_since(&target, since).iter();
+    if !recent.all(|version| version.object.as_deref().is_some_and(is_same)) {
+        return None;
+    }
+    let mut versions = moment.history.versions(&target).iter();
+    versions.find_map(|version| {
+        let class = version.object.as_deref().filter(|it| is_same(it))?;
+        (class["metadata"]["generation"] == generation).then_some((version.at, class))
+    })
+}
+
 pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), String> {
-    let Some(Begun { namespace, state, class, binding: new }) = Begun::read(moment) else { return Ok(()) };
+    let Some((process, change, namespace)) = change_of_process(moment) else { return Ok(()) };
+    let (Some(old), Some(new)) = (change.old.as_deref(), change.new.as_deref()) else { return Ok(()) };
+    if change.object != binding_ref(namespace) || is_available(new) {
+        return Ok(());
+    }
+    let Some(state) = moment.history.process(process) else { return Ok(()) };
+    let Some(class) = known_class(moment, state, new) else { return Ok(()) };
+    // A namespace that changes to this class joins it: that is not limited.
+    let joins = old["spec"]["className"] != new["spec"]["className"];
+    if joins || !is_outdated(old, class) || is_paused(class) {
+        return Ok(());
+    }
     // A pass may have begun with any limit of the last minute.
     let since = moment.entry.at.saturating_sub(MINUTE);
     let versions = moment.history.versions_since(&reference(&names::class(), class), since).iter();
@@ -247,8 +254,8 @@ pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), Strin
         return Ok(());
     }
     Err(format!(
-        "{namespace} is brought to generation {} of its class, while {unready} other namespaces are unready and {limit} may be",
-        class["metadata"]["generation"]
+        "{} is brought to generation {} of its class, while {unready} other namespaces are unready and {limit} may be",
+        change.object, class["metadata"]["generation"]
     ))
 }
 
