@@ -72,6 +72,7 @@ pub(crate) struct Job {
 /// The suites in descending order of duration, so that no long suite runs alone at the end.
 const SUITES: &[Suite] = &[
     computes("lockstep-tests/network", Quick::Only(&["another_process"])),
+    computes("lockstep-sim-tests/dry_run", Quick::All),
     computes("lockstep-sim-tests/bridge", Quick::Except(&["failures::", "replay::", "scale::"])),
     computes("lockstep-sim-tests/sentinel", Quick::Only(&["every_seed"])),
     computes("lockstep-sim-tests/dpuservice", Quick::Except(&["failures::", "replay::", "scale::"])),
