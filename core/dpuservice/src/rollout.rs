@@ -14,7 +14,7 @@
 //!
 //! Source: not in the specification, which changes all clusters at once (decisions 97 and 122).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockstep_crds::dpuservice::DPUServiceSpec;
 use lockstep_engine::conditions::Finding;
@@ -49,8 +49,6 @@ struct Member<'a> {
     is_up: bool,
     /// Whether the Application is changed whatever the limit.
     is_free: bool,
-    /// Whether the service names the cluster as a canary.
-    is_canary: bool,
 }
 
 impl<'a> Member<'a> {
@@ -66,12 +64,6 @@ impl<'a> Member<'a> {
             is_changed: app.was_applied(&manifest(key, spec, cluster, server)),
             is_up,
             is_free: !app.is_whole() || is_moved || (is_up && !app.is_well()),
-            is_canary: spec.rollout.as_ref().is_some_and(|rollout| {
-                rollout
-                    .canaries
-                    .iter()
-                    .any(|canary| canary.split_once('/') == Some((&*cluster.namespace, &*cluster.name)))
-            }),
         })
     }
 
@@ -100,7 +92,7 @@ impl<'a> Member<'a> {
 /// The rollout of a service that limits how many clusters change at a time.
 struct Progress<'a> {
     limit: usize,
-    names_canaries: bool,
+    canaries: BTreeSet<Name>,
     members: Vec<Member<'a>>,
 }
 
@@ -109,18 +101,26 @@ impl<'a> Progress<'a> {
         let rollout = spec.rollout.as_ref()?;
         let limit = rollout.limit(store.staying().count());
         let members = staying_apps(store, key).filter_map(|app| Member::read(store, key, spec, app));
-        Some(Self { limit, names_canaries: !rollout.canaries.is_empty(), members: members.collect() })
+        let canaries = rollout.canaries.iter().filter_map(|canary| canary.split_once('/'));
+        let canaries = canaries.map(|(namespace, name)| Name::new(namespace, name)).collect();
+        Some(Self { limit, canaries, members: members.collect() })
+    }
+
+    fn is_canary(&self, member: &Member<'_>) -> bool {
+        self.canaries.contains(member.cluster)
     }
 
     /// Returns the canaries that are not ready with the change.
     fn unproven(&self) -> impl Iterator<Item = &Member<'a>> {
-        self.members.iter().filter(|member| member.is_canary && !(member.is_changed && member.is_well()))
+        self.members
+            .iter()
+            .filter(|member| self.is_canary(member) && !(member.is_changed && member.is_well()))
     }
 
     /// Returns whether no other cluster than canaries may change now.
     fn is_for_canaries(&self) -> bool {
-        let has_canary = self.members.iter().any(|member| member.is_canary);
-        self.names_canaries && (!has_canary || self.unproven().next().is_some())
+        let has_canary = self.members.iter().any(|member| self.is_canary(member));
+        !self.canaries.is_empty() && (!has_canary || self.unproven().next().is_some())
     }
 
     fn counted(&self) -> impl Iterator<Item = &Member<'a>> {
@@ -137,7 +137,7 @@ impl<'a> Progress<'a> {
         let places = self.limit.saturating_sub(self.counted().count());
         let is_for_canaries = self.is_for_canaries();
         let (rest, later): (Vec<&Member<'a>>, Vec<&Member<'a>>) =
-            self.rest().partition(|member| member.is_canary || !is_for_canaries);
+            self.rest().partition(|member| self.is_canary(member) || !is_for_canaries);
         let ready = rest.iter().filter(|member| member.is_up);
         let down = rest.iter().filter(|member| !member.is_up);
         let mut withheld: Withheld<'a> = ready.skip(places).map(|member| (member.cluster, TURN)).collect();
@@ -170,7 +170,7 @@ impl<'a> Progress<'a> {
         if !self.is_for_canaries() {
             return None;
         }
-        if !self.members.iter().any(|member| member.is_canary) {
+        if !self.members.iter().any(|member| self.is_canary(member)) {
             return Some(
                 "none of the clusters in spec.rollout.canaries has the service; correct the list".to_owned(),
             );
