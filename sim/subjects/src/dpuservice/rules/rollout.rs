@@ -136,8 +136,8 @@ pub(super) fn canaries_are_changed_first(moment: &Moment<'_>) -> Result<(), Stri
                 && known_state(moment, state, &reference(&names::application(), application)).is_some()
                 && !is_deleting(application)
                 && known_cluster(moment, state, application).is_some_and(|it| {
-                    !is_deleting(it)
-                        && !(application["spec"]["source"] == *source && is_well(it, application))
+                    let has_change = application["spec"]["source"] == *source && is_well(it, application);
+                    !has_change && !is_deleting(it)
                 })
         };
         let applications = moment.server.objects(&names::application());
