@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use lockstep_release::image::ENVIRONMENT;
 use lockstep_tests::queue::Queue;
 use lockstep_tests::rabbitmq::RabbitMq;
 use lockstep_tests::shard::{PAGE, World, arrive, first_cycle_publishes};
@@ -14,13 +15,14 @@ const MEMORY: u64 = 64 << 20;
 /// half; the deployed program does not use that memory.
 const CODE: u64 = 24 << 20;
 
-/// Returns the peak memory, in bytes, of a cycle with this many due clusters.
+/// Returns the peak memory, in bytes, of a cycle with this many due clusters, in the environment that the image sets: the allocator
+/// keeps less memory with it.
 async fn peak(broker: &RabbitMq, clusters: u32) -> anyhow::Result<u64> {
     let world = World::new(&format!("memory-{clusters}"), usize::try_from(clusters)?).await?;
     let queue = Queue::bind(broker, &world.namespace).await?;
     world.config.create(&world.spec(&broker.url())).await?;
     let mut command = world.command()?;
-    command.env("LOCKSTEP_LOG_LEVEL", "info");
+    command.env("LOCKSTEP_LOG_LEVEL", "info").envs(ENVIRONMENT);
     let sentinel = world.start(command).await?;
     first_cycle_publishes(&sentinel, clusters.into()).await?;
     assert_eq!(queue.len().await?, usize::try_from(clusters)?);
