@@ -141,7 +141,12 @@ pub(super) fn canaries_are_changed_first(moment: &Moment<'_>) -> Result<(), Stri
                 })
         };
         let applications = moment.server.objects(&names::application());
-        let unproven = applications.iter().find(is_unproven).filter(|_| !is_canary(&cluster));
+        // What has just moved to another server is not known to be well there, so it is changed at once.
+        let has_moved = moment.server.object(target).is_some_and(|it| {
+            it["status"]["sync"]["comparedTo"]["destination"]["server"] != it["spec"]["destination"]["server"]
+        });
+        let is_bound = !has_moved && !is_canary(&cluster);
+        let unproven = applications.iter().find(is_unproven).filter(|_| is_bound);
         if let Some(unproven) = unproven {
             let unproven = metadata(unproven, "name");
             return Err(format!("{target} is changed before the canary {unproven} of its service is ready"));
