@@ -1,12 +1,11 @@
 //! The cost of a process, as Linux measures it, for benchmarks.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use crate::program::workspace;
+use crate::program::cargo;
 
 /// Returns the CPU time that a process has used.
 ///
@@ -43,10 +42,8 @@ pub fn program() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("LOCKSTEP_BIN") {
         return Ok(PathBuf::from(path));
     }
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "--release", "--locked", "--workspace", "--bin", "lockstep"])
-        .current_dir(workspace())
-        .status()?;
+    let status =
+        cargo().args(["build", "--release", "--locked", "--workspace", "--bin", "lockstep"]).status()?;
     ensure!(status.success(), "lockstep does not build");
     let own = std::env::current_exe()?;
     let profile = own.ancestors().nth(2).context("a benchmark lies in target/<profile>/deps")?;

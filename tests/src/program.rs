@@ -146,10 +146,9 @@ pub fn program() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("LOCKSTEP_BIN") {
         return Ok(PathBuf::from(path));
     }
-    let output = Command::new(env!("CARGO"))
+    let output = cargo()
         .args(["build", "--locked", "--package", "lockstep-cli", "--bin", "lockstep"])
         .arg("--message-format=json")
-        .current_dir(workspace())
         .stderr(Stdio::inherit())
         .output()?;
     ensure!(output.status.success(), "lockstep can't be built; the compiler's message is above");
@@ -160,6 +159,22 @@ pub fn program() -> anyhow::Result<PathBuf> {
         Some(executable) => Ok(PathBuf::from(executable)),
         None => bail!("cargo named no executable"),
     }
+}
+
+/// Returns a cargo command in the workspace that is independent of the cargo that runs this process.
+///
+/// That one describes its package in variables. The build script of ring reads them, so ring and all that depends on it would be
+/// compiled again, and once more by the next cargo without these variables.
+pub fn cargo() -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&*name);
+        }
+    }
+    command.current_dir(workspace());
+    command
 }
 
 /// Returns the root of the checkout.
