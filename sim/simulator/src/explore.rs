@@ -12,13 +12,17 @@
 //! is not explored (`reduce`).
 
 mod counterexample;
+mod delivery;
 mod depth_first;
 mod fingerprint;
+mod memo;
+mod mixer;
 mod moves;
 mod outcome;
 mod print;
 mod process;
 mod reduce;
+mod request;
 mod scope;
 mod server;
 mod setup;

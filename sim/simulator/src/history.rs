@@ -114,9 +114,9 @@ impl WrittenEvent {
 /// The history of a run.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// All states of all objects.
-    versions: BTreeMap<ObjectRef, Vec<Version>>,
-    processes: BTreeMap<usize, ProcessState>,
+    /// All states of all objects. Copies of the history share them until they differ, and the states of processes as well.
+    versions: Arc<BTreeMap<ObjectRef, Vec<Version>>>,
+    processes: BTreeMap<usize, Arc<ProcessState>>,
     /// The controller of each process, including crashed ones.
     controllers: BTreeMap<usize, &'static str>,
     /// The writes of processes in the last minute, by object.
@@ -151,7 +151,7 @@ impl History {
 
     /// Returns the state of a process; none if it is not running.
     pub fn process(&self, process: usize) -> Option<&ProcessState> {
-        self.processes.get(&process)
+        self.processes.get(&process).map(Arc::as_ref)
     }
 
     /// Returns the controller that a process runs, or has run.
@@ -220,14 +220,14 @@ impl History {
         let at = entry.at;
         match &entry.what {
             What::Started { process } => {
-                self.processes.insert(*process, ProcessState::default());
+                self.processes.insert(*process, Arc::default());
                 self.stir(at);
             }
             What::Died { process } => {
                 self.processes.remove(process);
             }
             What::Stepped { process, event, step, .. } => {
-                let Some(state) = self.processes.get_mut(process) else { return };
+                let Some(state) = self.processes.get_mut(process).map(Arc::make_mut) else { return };
                 if let Event::Finished { id, outcome: Ok(Success::Image(_)) } = event
                     && let Some(Request { action: Action::Registry(ResolveImage { image, .. }), .. }) =
                         state.open.get(&id.0)
@@ -259,7 +259,7 @@ impl History {
                 }
                 if let (Action::Kube(KubeRequest::Get { target, .. }), None) =
                     (&carried.action, carried.failed)
-                    && let Some(state) = self.processes.get_mut(&carried.process)
+                    && let Some(state) = self.processes.get_mut(&carried.process).map(Arc::make_mut)
                 {
                     let reads = state.reads.entry(target.clone()).or_default();
                     reads.push_back(at);
@@ -272,7 +272,8 @@ impl History {
                     Author::Client(_) | Author::ControlPlane => self.stir(at),
                 }
                 let version = Version { at, by: change.by, object: change.new.clone() };
-                self.versions.entry(change.object.clone()).or_default().push(version);
+                let versions = Arc::make_mut(&mut self.versions);
+                versions.entry(change.object.clone()).or_default().push(version);
             }
         }
         forget(&mut self.stirred, at, MINUTE);

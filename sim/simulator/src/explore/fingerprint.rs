@@ -6,13 +6,10 @@ use super::server::Server;
 use super::transition::Place;
 use super::world::World;
 
-/// Maximum number of changes that a stale list is behind.
-pub(super) const LAG_MAX: u64 = 2;
-
 /// Returns the fingerprint of a world and of the faults that are still permitted in it.
 pub(super) fn of(world: &World) -> u64 {
     let may_list_stale = world.faults.iter().any(|place| !matches!(place, Place::Part(_)));
-    let latest = may_list_stale.then(|| world.server.latest(LAG_MAX));
+    let latest = may_list_stale.then(|| world.server.latest());
     hash(&(of_state(world), latest, &world.faults))
 }
 
@@ -24,12 +21,12 @@ pub(super) fn of_state(world: &World) -> u64 {
 
 fn of_process(process: &Process, server: &Server) -> u64 {
     // Requests and answers arrive in any order.
-    let message = |Message { outcome, request, answer, .. }: &Message| {
-        hash(&(server.resolve(request), outcome.as_ref().map(|_| server.resolve(answer))))
+    let message = |Message { request, answer, .. }: &Message| {
+        hash(&(server.resolve(request), answer.as_ref().map(|answer| server.resolve(&answer.print))))
     };
     let messages = process.messages.values().map(message).fold(0, u64::wrapping_add);
     let watches = process.watches.iter().map(|(kind, watch)| {
-        let events: Vec<u64> = watch.events.iter().map(|(_, _, event)| server.resolve(event)).collect();
+        let events: Vec<u64> = watch.events.iter().map(|it| server.resolve(&it.print)).collect();
         (&kind.kind, events)
     });
     let state = (process.is_alive, process.is_leading, process.began, server.resolve(&process.state));

@@ -2,8 +2,8 @@
 
 use lockstep_engine::action::{Class, Failure};
 
-use super::fingerprint::LAG_MAX;
 use super::process::{Message, Process};
+use super::server::LAG_MAX;
 use super::transition::Transition;
 use super::world::World;
 use crate::cluster::FaultVerdict;
@@ -44,7 +44,7 @@ pub(super) fn part_of(world: &World, transition: &Transition) -> Option<&'static
         }
         Transition::Answer { process, id } => world.processes[*process].messages.get(id)?.part,
         Transition::Deliver { process, kind } => {
-            world.processes[*process].watches.get(kind)?.events.front()?.1
+            world.processes[*process].watches.get(kind)?.events.front()?.part
         }
         Transition::Execute { .. }
         | Transition::Relist { .. }
@@ -59,7 +59,7 @@ fn messages(world: &World) -> Vec<Transition> {
     let mut moves = Vec::new();
     for (process, it) in world.processes.iter().enumerate() {
         for (id, message) in &it.messages {
-            moves.push(match message.outcome {
+            moves.push(match message.answer {
                 Some(_) => Transition::Answer { process, id: *id },
                 None => Transition::Execute { process, id: *id, verdict: FaultVerdict::Served },
             });
@@ -76,7 +76,7 @@ fn messages(world: &World) -> Vec<Transition> {
 fn faults(world: &World) -> Vec<Transition> {
     let mut moves = Vec::new();
     for (process, it) in world.processes.iter().enumerate() {
-        for (id, message) in it.messages.iter().filter(|(_, message)| message.outcome.is_none()) {
+        for (id, message) in it.messages.iter().filter(|(_, message)| message.answer.is_none()) {
             let verdicts = verdicts(world, it, message).into_iter();
             moves.extend(verdicts.map(|verdict| Transition::Execute { process, id: *id, verdict }));
         }
@@ -87,7 +87,7 @@ fn faults(world: &World) -> Vec<Transition> {
     for (process, it) in world.processes.iter().enumerate() {
         for (kind, watch) in &it.watches {
             // Without undelivered events, a list of the current state shows nothing new.
-            let lags = u64::from(watch.events.is_empty())..=LAG_MAX;
+            let lags = u64::from(watch.events.is_empty())..=LAG_MAX as u64;
             moves.extend(lags.map(|lag| Transition::Relist { process, kind: kind.clone(), lag }));
         }
     }

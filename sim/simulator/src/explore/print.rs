@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use super::mixer::Mixer;
+
 /// Fields without influence on behaviour that count steps or order versions of different objects: the events that a watch has
 /// still to deliver say as much.
 const IGNORED: [&str; 2] = ["next_id", "watched_up_to"];
@@ -32,6 +34,13 @@ pub(super) fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
+}
+
+/// Returns the hash of a text with all names in it.
+pub(super) fn exact(text: &str) -> u64 {
+    let mut mixer = Mixer::default();
+    mixer.add_bytes(text.as_bytes());
+    mixer.finish()
 }
 
 impl Print {
@@ -60,13 +69,12 @@ struct Frame {
     in_braces: bool,
     /// The sum over the complete entries, if their order does not count.
     sum: u64,
-    entry: Vec<u8>,
+    entry: Mixer,
 }
 
 impl Frame {
     fn end_entry(&mut self) {
-        self.sum = self.sum.wrapping_add(hash(&self.entry));
-        self.entry.clear();
+        self.sum = self.sum.wrapping_add(std::mem::take(&mut self.entry).finish());
     }
 
     fn close(mut self) -> u64 {
@@ -85,9 +93,16 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
+    /// Adds bytes that were read together. Their number counts, so bytes that are read apart are another text.
     fn push(&mut self, bytes: &[u8]) {
         if let Some(frame) = self.frames.last_mut() {
-            frame.entry.extend_from_slice(bytes);
+            frame.entry.add_bytes(bytes);
+        }
+    }
+
+    fn push_word(&mut self, word: u64) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.entry.add(word);
         }
     }
 
@@ -103,7 +118,7 @@ impl<'a> Scan<'a> {
         let content = &rest[1..length.max(2) - 1];
         match (content.parse(), self.names.uids.get(content)) {
             (Ok(version), _) if self.is_version() => self.versions.push(version),
-            (_, Some(name)) => self.push(&name.to_le_bytes()),
+            (_, Some(name)) => self.push_word(*name),
             _ => self.push(&rest.as_bytes()[..length]),
         }
         self.word = content;
@@ -125,7 +140,7 @@ impl<'a> Scan<'a> {
             _ if IGNORED.contains(&self.key) => {}
             Ok(id) if is_action => {
                 let name = self.names.actions.get(&id).copied().unwrap_or_default();
-                self.push(&name.to_le_bytes());
+                self.push_word(name);
             }
             Ok(version) if self.is_version() => self.versions.push(version),
             _ => self.push(number.as_bytes()),
@@ -139,19 +154,19 @@ impl<'a> Scan<'a> {
             b'{' | b'[' | b'(' => self.frames.push(Frame { in_braces: symbol == b'{', ..Frame::default() }),
             b'}' | b']' | b')' => {
                 if let Some(frame) = self.frames.pop() {
-                    self.push(&frame.close().to_le_bytes());
+                    self.push_word(frame.close());
                 }
             }
             b',' => match self.frames.last_mut() {
                 Some(frame) if frame.in_braces => frame.end_entry(),
-                _ => self.push(b","),
+                _ => self.push_word(u64::from(symbol)),
             },
             b':' => {
                 self.key = self.word;
-                self.push(b":");
+                self.push_word(u64::from(symbol));
             }
             b' ' => {}
-            other => self.push(&[other]),
+            other => self.push_word(u64::from(other)),
         }
         1
     }

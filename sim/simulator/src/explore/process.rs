@@ -1,6 +1,7 @@
 //! A process of a small world: a machine, the messages in transit, and the watches.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use lockstep_engine::action::{Action, ActionId, Outcome};
 use lockstep_engine::machine::{DeadlineReason, Event};
 use lockstep_engine::object::{Kind, ObjectRef};
 
-use super::print::Print;
+use super::print::{Print, exact};
 use super::server::Server;
 use crate::cluster::Stream;
 use crate::explorable::Explorable;
@@ -23,21 +24,64 @@ pub(super) type PartOf = fn(&ObjectRef) -> Option<&'static str>;
 pub(super) struct Message {
     pub(super) action: Arc<Action>,
     /// None until the request has reached the server.
-    pub(super) outcome: Option<Outcome>,
+    pub(super) answer: Option<Answer>,
     pub(super) part: Option<&'static str>,
     pub(super) request: Print,
-    pub(super) answer: Print,
+    /// The hash of the exact request.
+    pub(super) request_id: u64,
+}
+
+/// The answer to a request.
+#[derive(Clone)]
+pub(super) struct Answer {
+    pub(super) outcome: Outcome,
+    pub(super) print: Print,
+    /// The hash of the exact answer.
+    pub(super) id: u64,
+}
+
+/// A watch event that is to be delivered.
+#[derive(Clone)]
+pub(super) struct WatchEvent {
+    pub(super) event: Event,
+    pub(super) part: Option<&'static str>,
+    pub(super) print: Print,
+    /// The hash of the exact event.
+    pub(super) id: u64,
 }
 
 /// A watch, and its events that are still to be delivered.
 #[derive(Clone)]
 pub(super) struct Watch {
     pub(super) stream: Stream,
-    pub(super) events: VecDeque<(Event, Option<&'static str>, Print)>,
+    pub(super) events: VecDeque<WatchEvent>,
 }
 
+/// A machine that the copies of its process share: most transitions concern the server only.
+#[derive(Clone)]
+pub(super) struct SharedMachine {
+    machine: Rc<dyn Explorable>,
+    /// Identifies its exact state.
+    pub(super) id: u64,
+}
+
+impl SharedMachine {
+    pub(super) fn get(&self) -> &dyn Explorable {
+        &*self.machine
+    }
+
+    /// Returns the machine, of which the id must be set again.
+    pub(super) fn get_mut(&mut self) -> &mut dyn Explorable {
+        if Rc::get_mut(&mut self.machine).is_none() {
+            self.machine = Rc::from(self.machine.fork());
+        }
+        Rc::get_mut(&mut self.machine).expect("the copy is not shared")
+    }
+}
+
+#[derive(Clone)]
 pub(super) struct Process {
-    pub(super) machine: Box<dyn Explorable>,
+    pub(super) machine: SharedMachine,
     pub(super) state: Print,
     pub(super) is_alive: bool,
     pub(super) is_leading: bool,
@@ -48,35 +92,23 @@ pub(super) struct Process {
 }
 
 impl Watch {
-    /// Adds the new events of the server.
-    pub(super) fn look(&mut self, server: &mut Server, now: Timestamp, part_of: PartOf) {
+    /// Returns the new events of the server.
+    pub(super) fn look(&mut self, server: &mut Server, now: Timestamp, part_of: PartOf) -> Vec<WatchEvent> {
+        let mut events = Vec::new();
         for event in self.stream.look(&mut server.model, now).events {
-            let print = server.print(&format!("{event:?}"), &BTreeMap::new());
-            let part = part_of_event(&event, part_of);
-            self.events.push_back((event, part, print));
+            let text = format!("{event:?}");
+            let (print, id) = (server.print(&text, &BTreeMap::new()), exact(&text));
+            events.push(WatchEvent { part: part_of_event(&event, part_of), event, print, id });
         }
-    }
-}
-
-impl Clone for Process {
-    fn clone(&self) -> Self {
-        Self {
-            machine: self.machine.fork(),
-            state: self.state.clone(),
-            is_alive: self.is_alive,
-            is_leading: self.is_leading,
-            began: self.began,
-            messages: self.messages.clone(),
-            watches: self.watches.clone(),
-        }
+        events
     }
 }
 
 impl Process {
     /// Returns a process that has not started.
-    pub(super) fn new(machine: Box<dyn Explorable>, at: Duration) -> Self {
+    pub(super) fn new(machine: Box<dyn Explorable>, id: u64, at: Duration) -> Self {
         Self {
-            machine,
+            machine: SharedMachine { machine: Rc::from(machine), id },
             state: Print::default(),
             is_alive: true,
             is_leading: false,
@@ -89,7 +121,7 @@ impl Process {
     /// Returns the parts that messages in transit concern; none for a message that concerns several parts.
     pub(super) fn parts_in_transit(&self) -> impl Iterator<Item = Option<&'static str>> {
         let messages = self.messages.values().map(|message| message.part);
-        messages.chain(self.watches.values().flat_map(|watch| watch.events.iter().map(|(_, part, _)| *part)))
+        messages.chain(self.watches.values().flat_map(|watch| watch.events.iter().map(|it| it.part)))
     }
 
     /// Returns whether a message is in transit.
@@ -101,6 +133,7 @@ impl Process {
     pub(super) fn deadline(&self) -> Option<Duration> {
         let deadline = self
             .machine
+            .get()
             .deadline()
             .filter(|deadline| self.is_alive && deadline.reason != DeadlineReason::Resync)?;
         Some(self.began + deadline.at.elapsed())

@@ -45,7 +45,7 @@ fn closure(world: &World, part: &'static str) -> BTreeSet<&'static str> {
     loop {
         let before = set.len();
         for watch in world.processes.iter().flat_map(|process| process.watches.values()) {
-            let parts: Vec<&str> = watch.events.iter().filter_map(|(_, part, _)| *part).collect();
+            let parts: Vec<&str> = watch.events.iter().filter_map(|it| it.part).collect();
             if let Some(last) = parts.iter().rposition(|part| set.contains(part)) {
                 set.extend(&parts[..last]);
             }

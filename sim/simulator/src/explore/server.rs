@@ -1,6 +1,6 @@
 //! The API server of a small world, with the control plane, and the names that it gives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,6 +11,9 @@ use serde_json::Value;
 
 use super::print::{Names, Print, hash};
 use crate::cluster::{Author, Change};
+
+/// Maximum number of changes that a stale list is behind.
+pub(super) const LAG_MAX: usize = 2;
 
 /// An object that has changed during the run.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +26,8 @@ struct Known {
 
 #[derive(Clone)]
 pub(super) struct Server {
+    /// Identifies its exact state, by everything that has changed it.
+    pub(super) id: u64,
     pub(super) model: ApiServer,
     actors: Actors,
     /// The revision at which the run began. Older versions keep their numbers.
@@ -33,13 +38,17 @@ pub(super) struct Server {
     objects: BTreeMap<u64, Known>,
     /// The objects that were created during the run, by uid.
     uids: BTreeMap<Arc<str>, u64>,
+    /// The hash of these names.
+    pub(super) uids_id: u64,
+    /// The latest changes: the object, and its state before. A stale list follows from them.
+    latest: VecDeque<(u64, Option<Print>)>,
 }
 
 impl Server {
     pub(super) fn new(model: ApiServer, actors: Actors) -> Self {
         let first = model.revision();
         let (versions, objects, uids) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Self { model, actors, first, versions, objects, uids }
+        Self { id: 0, model, actors, first, versions, objects, uids, uids_id: 0, latest: VecDeque::new() }
     }
 
     /// Executes a request and returns the answer with the changes that it made.
@@ -95,14 +104,28 @@ impl Server {
     fn absorb(&mut self, change: &Change) {
         let name = hash(&format!("{:?}", change.object));
         let mut known = self.objects.remove(&name).unwrap_or_default();
+        let before = match (&change.old, known.print.take()) {
+            (Some(old), None) => Some(self.print_object(old)),
+            (_, before) => before,
+        };
+        self.latest.push_back((name, before));
+        if self.latest.len() > LAG_MAX {
+            self.latest.pop_front();
+        }
         known.versions += 1;
         self.versions.push((name, known.versions));
         if let (None, Some(new)) = (&change.old, &change.new) {
             known.creations += 1;
-            self.uids.insert(metadata(new, "uid").into(), hash(&(name, known.creations)));
+            let named: (Arc<str>, u64) = (metadata(new, "uid").into(), hash(&(name, known.creations)));
+            self.uids_id = self.uids_id.wrapping_add(hash(&named));
+            self.uids.insert(named.0, named.1);
         }
-        known.print = change.new.as_ref().map(|new| self.print(&format!("{new:?}"), &BTreeMap::new()));
+        known.print = change.new.as_ref().map(|new| self.print_object(new));
         self.objects.insert(name, known);
+    }
+
+    fn print_object(&self, object: &Value) -> Print {
+        self.print(&format!("{object:?}"), &BTreeMap::new())
     }
 
     /// Reads the text of a state.
@@ -131,10 +154,8 @@ impl Server {
     }
 
     /// Returns the fingerprint of the latest changes, from which a stale list follows.
-    pub(super) fn latest(&self, changes: u64) -> u64 {
-        let since = self.model.revision().saturating_sub(changes).max(self.first);
-        let print = |old: &Value| self.resolve(&self.print(&format!("{old:?}"), &BTreeMap::new()));
-        let changed = self.model.changes_since(since).into_iter();
-        hash(&changed.map(|it| (it.object.to_string(), it.old.map(|old| print(&old)))).collect::<Vec<_>>())
+    pub(super) fn latest(&self) -> u64 {
+        let state = |before: &Option<Print>| before.as_ref().map(|print| self.resolve(print));
+        hash(&self.latest.iter().map(|(name, before)| (name, state(before))).collect::<Vec<_>>())
     }
 }

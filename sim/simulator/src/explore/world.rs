@@ -2,7 +2,8 @@
 //!
 //! Transitions take no time. The time advances only when no message is in transit.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,20 +11,20 @@ use bytes::Bytes;
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use lockstep_apiserver::server::{Actors, ApiServer};
-use lockstep_engine::action::{Action, ActionId, Class, Failure, Outcome, Success, WatchCommand};
+use lockstep_engine::action::ActionId;
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::Kind;
 use lockstep_engine::random::Random;
 use lockstep_engine::time::{Monotonic, Now, Wall};
-use lockstep_engine::wire;
 use serde_json::Value;
 
-use super::print::Print;
-use super::process::{Message, Process, Watch};
+use super::memo::Memo;
+use super::print::{exact, hash};
+use super::process::{Answer, Process, WatchEvent};
 use super::server::Server;
 use super::setup::Setup;
 use super::transition::{Place, Transition};
-use crate::cluster::{Author, Carried, Change, Entry, ExternalSystems, FaultVerdict, Stream, What};
+use crate::cluster::{Entry, ExternalSystems, FaultVerdict, What};
 use crate::explorable::{Explorable, plant};
 use crate::history::History;
 use crate::run::{Violation, check};
@@ -32,7 +33,8 @@ use crate::subject::Client;
 #[derive(Clone)]
 pub(super) struct World {
     pub(super) setup: Arc<Setup>,
-    pub(super) server: Server,
+    /// Copies of a world share it until it changes: the delivery of a message changes only a machine.
+    pub(super) server: Arc<Server>,
     pub(super) processes: Vec<Process>,
     /// How many operations each user has executed.
     pub(super) users: Vec<usize>,
@@ -44,6 +46,8 @@ pub(super) struct World {
     /// The number of transitions so far. It orders what happens at the same time.
     taken: u32,
     history: History,
+    /// The results of steps and requests; all worlds of a search share them.
+    pub(super) memo: Rc<RefCell<Memo>>,
     /// The entries that are still to be checked.
     fresh: Vec<Entry>,
     /// All entries, if they are kept.
@@ -56,7 +60,7 @@ impl World {
         let mut actors = Actors::default();
         (actors.garbage.delay, actors.namespaces.delay) = (Setup::PACE, Setup::PACE);
         let mut world = Self {
-            server: Server::new(setup.server.clone(), actors),
+            server: Arc::new(Server::new(setup.server.clone(), actors)),
             processes: Vec::new(),
             users: vec![0; setup.small.users.len()],
             faults,
@@ -64,6 +68,7 @@ impl World {
             disturbed: Duration::ZERO,
             taken: 0,
             history: History::default(),
+            memo: Rc::default(),
             fresh: Vec::new(),
             journal: keep.then(Vec::new),
             setup,
@@ -145,7 +150,7 @@ impl World {
         self.setup.subject.differences(&world)
     }
 
-    fn timestamp(&self) -> Timestamp {
+    pub(super) fn timestamp(&self) -> Timestamp {
         self.setup.start.checked_add(self.clock).unwrap_or(Timestamp::MAX)
     }
 
@@ -154,12 +159,12 @@ impl World {
         self.clock + Duration::from_micros(self.taken.into())
     }
 
-    fn now(&self, process: usize) -> Now {
+    pub(super) fn now(&self, process: usize) -> Now {
         let elapsed = self.clock.saturating_sub(self.processes[process].began);
         Now { wall: Wall::from_timestamp(self.timestamp()), monotonic: Monotonic::from_elapsed(elapsed) }
     }
 
-    fn note(&mut self, what: What) {
+    pub(super) fn note(&mut self, what: What) {
         let at = self.at();
         self.fresh.push(Entry { at, what });
     }
@@ -182,95 +187,36 @@ impl World {
         (operation.run)(&mut UserClient { world: self, actor: operation.actor }, &mut Random::from_seed(0));
     }
 
-    fn execute(&mut self, process: usize, id: ActionId, verdict: &FaultVerdict) {
-        let Some(action) = self.processes[process].messages.get(&id).map(|it| Arc::clone(&it.action)) else {
-            return;
-        };
-        let outcome = match verdict {
-            FaultVerdict::Served | FaultVerdict::AnswerLost | FaultVerdict::CrashedAfter => {
-                self.serve(process, &action)
-            }
-            FaultVerdict::Failed(failure) => Err(failure.clone()),
-            FaultVerdict::CrashedBefore => Err(Failure::new(Class::Unknown, "no answer in time")),
-        };
-        let failed = outcome.as_ref().err().map(|failure| failure.class);
-        let carried = Carried { process, id, action: Action::clone(&action), fate: verdict.clone(), failed };
-        self.note(What::Carried(carried));
-        let outcome = match verdict {
-            FaultVerdict::Served | FaultVerdict::Failed(_) => outcome,
-            FaultVerdict::AnswerLost => Err(Failure::new(Class::Unknown, "the answer was lost")),
-            FaultVerdict::CrashedBefore | FaultVerdict::CrashedAfter => return self.crash(process),
-        };
-        let answer = self.server.print(&format!("{outcome:?}"), &BTreeMap::new());
-        if let Some(message) = self.processes[process].messages.get_mut(&id) {
-            (message.outcome, message.answer) = (Some(outcome), answer);
-        }
-    }
-
-    fn serve(&mut self, process: usize, action: &Action) -> Outcome {
-        let manager = wire::field_manager(self.processes[process].machine.name());
-        let Action::Kube(request) = action else {
-            return Err(Failure::new(Class::Invalid, format!("nothing here executes {}", action.name())));
-        };
-        let encoded = wire::encode(request, &manager)?;
-        let encoded = match self.setup.bug.and_then(|bug| bug.garble) {
-            Some(garble) => garble(request, encoded),
-            None => encoded,
-        };
-        let response = self.request(Author::Process(process), &encoded.map(Bytes::from));
-        wire::decode(request, response.status(), None, response.body())
-    }
-
-    fn request(&mut self, author: Author, request: &http::Request<Bytes>) -> http::Response<Bytes> {
-        let now = self.timestamp();
-        let (response, changes) = self.server.handle(author, request, now);
-        self.changed(changes);
-        response
-    }
-
-    /// Adds changes to the journal and to the watches.
-    fn changed(&mut self, changes: Vec<Change>) {
-        if changes.is_empty() {
-            return;
-        }
-        for change in changes {
-            self.note(What::Changed(change));
-        }
-        let now = self.timestamp();
-        for process in &mut self.processes {
-            for watch in process.watches.values_mut() {
-                watch.look(&mut self.server, now, self.setup.small.part);
-            }
-        }
-    }
-
     fn answer(&mut self, process: usize, id: ActionId) {
-        if let Some(Message { outcome: Some(outcome), .. }) = self.processes[process].messages.remove(&id) {
-            self.deliver(process, Event::Finished { id, outcome });
+        let message = self.processes[process].messages.remove(&id);
+        if let Some(Answer { outcome, id: answer, .. }) = message.and_then(|message| message.answer) {
+            self.deliver(process, Event::Finished { id, outcome }, hash(&(id.0, answer)));
         }
     }
 
     fn deliver_next(&mut self, process: usize, kind: &Arc<Kind>) {
         let watch = self.processes[process].watches.get_mut(kind);
-        if let Some((event, ..)) = watch.and_then(|watch| watch.events.pop_front()) {
-            self.deliver(process, event);
+        if let Some(WatchEvent { event, id, .. }) = watch.and_then(|watch| watch.events.pop_front()) {
+            self.deliver(process, event, id);
         }
     }
 
     fn relist(&mut self, process: usize, kind: &Arc<Kind>, lag: u64) {
         for event in self.list(process, kind, lag) {
-            self.deliver(process, event);
+            let id = exact(&format!("{event:?}"));
+            self.deliver(process, event, id);
         }
     }
 
     /// Lists and starts the watch of a kind. Its undelivered events are lost.
-    fn list(&mut self, process: usize, kind: &Arc<Kind>, lag: u64) -> Vec<Event> {
+    pub(super) fn list(&mut self, process: usize, kind: &Arc<Kind>, lag: u64) -> Vec<Event> {
         let now = self.timestamp();
         let Some(watch) = self.processes[process].watches.get_mut(kind) else { return Vec::new() };
-        let listed = watch.stream.begin(&mut self.server.model, now, lag, None).events;
-        watch.events.clear();
+        let server = Arc::make_mut(&mut self.server);
+        server.id = hash(&(server.id, "list", process, &kind.kind, &kind.group, lag, self.clock));
+        let listed = watch.stream.begin(&mut server.model, now, lag, None).events;
         // A list of an old state starts its watch at that state.
-        watch.look(&mut self.server, now, self.setup.small.part);
+        watch.events = watch.look(server, now, self.setup.small.part).into();
         listed
     }
 
@@ -283,33 +229,33 @@ impl World {
     }
 
     fn lead(&mut self) {
-        let machine = self.machine(self.processes.len() as u64);
-        self.processes.push(Process::new(machine, self.clock));
+        let seed = self.processes.len() as u64;
+        self.processes.push(Process::new(self.machine(seed), hash(&seed), self.clock));
         self.boot(self.processes.len() - 1);
     }
 
     fn restart(&mut self, process: usize) {
-        let machine = self.machine(process as u64 + 100);
-        self.processes[process] = Process::new(machine, self.clock);
+        let seed = process as u64 + 100;
+        self.processes[process] = Process::new(self.machine(seed), hash(&seed), self.clock);
         self.boot(process);
     }
 
     fn boot(&mut self, process: usize) {
         self.processes[process].is_leading = true;
         self.note(What::Started { process });
-        self.deliver(process, Event::Started);
-        self.deliver(process, Event::LeadershipChanged { leading: true });
+        self.deliver(process, Event::Started, exact("started"));
+        self.deliver(process, Event::LeadershipChanged { leading: true }, exact("leading"));
     }
 
     /// Stops the leadership of a process. Its requests in transit remain; what it watches has no effect any more.
     fn step_down(&mut self, process: usize) {
         self.processes[process].is_leading = false;
         self.close_watches(process);
-        self.deliver(process, Event::LeadershipChanged { leading: false });
+        self.deliver(process, Event::LeadershipChanged { leading: false }, exact("not leading"));
     }
 
     /// Crashes a process. Its other requests never reach the server: if they did, it would be as if they had arrived earlier.
-    fn crash(&mut self, process: usize) {
+    pub(super) fn crash(&mut self, process: usize) {
         self.close_watches(process);
         let it = &mut self.processes[process];
         (it.is_alive, it.is_leading) = (false, false);
@@ -318,8 +264,10 @@ impl World {
     }
 
     fn close_watches(&mut self, process: usize) {
+        let server = Arc::make_mut(&mut self.server);
+        server.id = hash(&(server.id, "close", process));
         for watch in std::mem::take(&mut self.processes[process].watches).values_mut() {
-            watch.stream.close(&mut self.server.model);
+            watch.stream.close(&mut server.model);
         }
     }
 
@@ -327,57 +275,15 @@ impl World {
         let Some(due) = self.next_due() else { return };
         self.clock = due;
         let now = self.timestamp();
-        let changes = self.server.tick(now);
+        let server = Arc::make_mut(&mut self.server);
+        server.id = hash(&(server.id, "advance", due));
+        let changes = server.tick(now);
         self.changed(changes);
         for process in 0..self.processes.len() {
             if self.processes[process].deadline().is_some_and(|deadline| deadline <= due) {
-                self.deliver(process, Event::TimerFired);
+                self.deliver(process, Event::TimerFired, exact("timer"));
             }
         }
-    }
-
-    /// Delivers an event. The process itself executes requests about watches, at once; a new watch lists at once.
-    fn deliver(&mut self, process: usize, event: Event) {
-        let mut events = VecDeque::from([event]);
-        while let Some(event) = events.pop_front() {
-            let now = self.now(process);
-            let step = self.processes[process].machine.step(event.clone(), now);
-            for request in &step.requests {
-                match &request.action {
-                    Action::Watch(WatchCommand::Start { kind, scope }) => {
-                        let stream = Stream::new(Arc::clone(kind), scope.clone(), 0);
-                        let watch = Watch { stream, events: VecDeque::new() };
-                        if let Some(mut old) = self.processes[process].watches.insert(Arc::clone(kind), watch)
-                        {
-                            old.stream.close(&mut self.server.model);
-                        }
-                        events.push_back(Event::Finished { id: request.id, outcome: Ok(Success::Done) });
-                        let listed = self.list(process, kind, 0);
-                        events.extend(listed);
-                    }
-                    Action::Watch(WatchCommand::Stop { kind }) => {
-                        if let Some(mut old) = self.processes[process].watches.remove(kind) {
-                            old.stream.close(&mut self.server.model);
-                        }
-                        events.push_back(Event::Finished { id: request.id, outcome: Ok(Success::Done) });
-                    }
-                    action => self.send(process, request.id, action),
-                }
-            }
-            self.note(What::Stepped { process, now, event, step });
-        }
-        let mut text = String::new();
-        self.processes[process].machine.describe(&mut text);
-        let names = self.processes[process].action_names();
-        self.processes[process].state = self.server.print(&text, &names);
-    }
-
-    fn send(&mut self, process: usize, id: ActionId, action: &Action) {
-        let request = self.server.print(&format!("{action:?}"), &BTreeMap::new());
-        let part = action.target().and_then(self.setup.small.part);
-        let (action, answer) = (Arc::new(action.clone()), Print::default());
-        let message = Message { action, outcome: None, part, request, answer };
-        self.processes[process].messages.insert(id, message);
     }
 }
 
@@ -401,7 +307,7 @@ impl Client for UserClient<'_> {
         let request = http::Request::builder().method(method).uri(path).header("content-type", media_type);
         let request = request.header("accept", "application/json").header("user-agent", self.actor);
         let Ok(request) = request.body(body) else { return (400, Value::Null) };
-        let response = self.world.request(Author::Client(self.actor), &request);
+        let response = self.world.request(self.actor, &request);
         (response.status().as_u16(), serde_json::from_slice(response.body()).unwrap_or_default())
     }
 }

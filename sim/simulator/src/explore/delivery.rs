@@ -1,0 +1,114 @@
+//! The delivery of events to the machines of a small world.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use lockstep_engine::action::{Action, Success, WatchCommand};
+use lockstep_engine::machine::Event;
+
+use super::memo::Stepped;
+use super::print::{Print, exact, hash};
+use super::process::{Message, Watch};
+use super::world::World;
+use crate::cluster::{Stream, What};
+
+impl World {
+    /// Delivers an event, of which the hash is given. The process itself executes requests about watches, at once; a new watch
+    /// lists at once.
+    pub(super) fn deliver(&mut self, process: usize, event: Event, id: u64) {
+        let mut events = VecDeque::from([(event, id)]);
+        while let Some((event, id)) = events.pop_front() {
+            let now = self.now(process);
+            let Stepped { machine, step, messages } = self.step(process, &event, id);
+            let it = &mut self.processes[process];
+            it.machine = machine;
+            it.messages.extend(messages);
+            for request in &step.requests {
+                let Action::Watch(command) = &request.action else { continue };
+                let done = Event::Finished { id: request.id, outcome: Ok(Success::Done) };
+                events.push_back(identified(done));
+                let listed = self.command(process, command);
+                events.extend(listed.into_iter().map(identified));
+            }
+            self.note(What::Stepped { process, now, event, step });
+        }
+        self.processes[process].state = self.state(process);
+    }
+
+    /// Starts or stops a watch, and returns the list of a new one.
+    fn command(&mut self, process: usize, command: &WatchCommand) -> Vec<Event> {
+        let watches = &mut self.processes[process].watches;
+        let (started, old) = match command {
+            WatchCommand::Start { kind, scope } => {
+                let stream = Stream::new(Arc::clone(kind), scope.clone(), 0);
+                let watch = Watch { stream, events: VecDeque::new() };
+                (Some(kind), watches.insert(Arc::clone(kind), watch))
+            }
+            WatchCommand::Stop { kind } => (None, watches.remove(kind)),
+        };
+        if let Some(mut old) = old {
+            let server = Arc::make_mut(&mut self.server);
+            server.id = hash(&(server.id, "close"));
+            old.stream.close(&mut server.model);
+        }
+        started.map(|kind| self.list(process, kind, 0)).unwrap_or_default()
+    }
+
+    /// Returns the result of a step of a machine, which is computed once.
+    fn step(&mut self, process: usize, event: &Event, id: u64) -> Stepped {
+        let now = self.now(process);
+        let it = &mut self.processes[process];
+        let input = hash(&(it.machine.id, id, self.clock, it.began, self.server.uids_id));
+        let known = self.memo.borrow_mut().steps.get(input);
+        if let Some(known) = known {
+            return known;
+        }
+        let step = it.machine.get_mut().step(event.clone(), now);
+        it.machine.id = match self.setup.bug {
+            // A bug has state that the description leaves out.
+            Some(_) => input,
+            None => {
+                let mut text = String::new();
+                it.machine.get().describe(&mut text);
+                exact(&text)
+            }
+        };
+        let machine = it.machine.clone();
+        let requests = step.requests.iter().filter(|it| !matches!(it.action, Action::Watch(_)));
+        let messages = requests.map(|request| (request.id, self.message(&request.action))).collect();
+        let stepped = Stepped { machine, step, messages };
+        self.memo.borrow_mut().steps.insert(input, stepped.clone());
+        stepped
+    }
+
+    fn message(&self, action: &Action) -> Message {
+        let text = format!("{action:?}");
+        Message {
+            action: Arc::new(action.clone()),
+            answer: None,
+            part: action.target().and_then(self.setup.small.part),
+            request: self.server.print(&text, &BTreeMap::new()),
+            request_id: exact(&text),
+        }
+    }
+
+    /// Returns the state of a machine, with the names that its requests in transit and the server give.
+    fn state(&self, process: usize) -> Print {
+        let it = &self.processes[process];
+        let names = it.action_names();
+        let input = hash(&(it.machine.id, &names, self.server.uids_id));
+        let known = self.memo.borrow_mut().states.get(input);
+        known.unwrap_or_else(|| {
+            let mut text = String::new();
+            it.machine.get().describe(&mut text);
+            let print = self.server.print(&text, &names);
+            self.memo.borrow_mut().states.insert(input, print.clone());
+            print
+        })
+    }
+}
+
+fn identified(event: Event) -> (Event, u64) {
+    let id = exact(&format!("{event:?}"));
+    (event, id)
+}
