@@ -32,6 +32,10 @@ const ONE_GREETING: SmallWorld = SmallWorld {
     ..BOTH_CREATED
 };
 
+/// One Greeting, created.
+const CREATED: SmallWorld =
+    SmallWorld { users: &[User { part: Some("team-a"), operations: &[CREATE_A] }], ..BOTH_CREATED };
+
 /// A Greeting that is created and deleted, and another client that replaces its ConfigMap.
 const REPLACED: SmallWorld = SmallWorld {
     users: &[
@@ -104,6 +108,11 @@ fn assert_complete(explored: &Explored) {
 #[test]
 fn every_order_of_one_greeting_reaches_the_desired_state() {
     assert_complete(&explore(&ONE_GREETING, 0, true));
+}
+
+#[test]
+fn every_placement_of_one_fault_on_a_created_greeting_reaches_the_desired_state() {
+    assert_complete(&explore(&CREATED, 1, true));
 }
 
 #[test]
