@@ -115,6 +115,14 @@ fn every_placement_of_one_fault_on_a_created_greeting_reaches_the_desired_state(
     assert_complete(&explore(&CREATED, 1, true));
 }
 
+/// Takes minutes.
+#[test]
+fn every_placement_of_two_faults_on_a_created_greeting_reaches_the_desired_state() {
+    if std::env::var("LOCKSTEP_TIER").is_ok_and(|tier| tier == "nightly") {
+        assert_complete(&explore(&CREATED, 2, true));
+    }
+}
+
 #[test]
 fn the_reduction_keeps_all_final_states() {
     let [reduced, whole] = [true, false].map(|reduced| explore(&BOTH_CREATED, 0, reduced));
