@@ -22,6 +22,7 @@ use self::bad_input::{
     a_class_that_no_label_can_name_is_refused,
     a_kind_that_appears_later_is_applied_without_touching_the_class,
     a_removed_resource_is_pruned_when_the_class_is_fixed,
+    a_rollout_with_impossible_limits_or_canaries_is_refused,
     a_switch_to_a_class_with_a_mistake_takes_what_was_of_the_other,
     an_immutable_field_is_reported_until_the_object_is_deleted,
     every_mistake_is_named_and_takes_nothing_away, mistakes_are_all_named_and_hold_nothing_else_back,
@@ -69,6 +70,7 @@ on_both_grounds!(
     a_kind_that_appears_later_is_applied_without_touching_the_class,
     an_immutable_field_is_reported_until_the_object_is_deleted,
     a_class_that_no_label_can_name_is_refused,
+    a_rollout_with_impossible_limits_or_canaries_is_refused,
 );
 
 async fn test_define_namespace_class(world: World) -> anyhow::Result<()> {

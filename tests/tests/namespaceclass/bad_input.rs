@@ -8,7 +8,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
 use kube::{Api, ResourceExt as _};
-use lockstep_crds::namespaceclass::{NamespaceClassBinding, NamespaceClassBindingSpec};
+use lockstep_crds::namespaceclass::{
+    NamespaceClass, NamespaceClassBinding, NamespaceClassBindingSpec, NamespaceClassSpec, Rollout,
+};
 use lockstep_tests::ground::eventually;
 use serde_json::{Value, json};
 
@@ -275,6 +277,46 @@ pub(super) async fn a_class_that_no_label_can_name_is_refused(world: World) -> a
         let refused = world.bindings("default").create(&PostParams::default(), &binding).await;
         let message = refused.err().with_context(|| format!("{name} is taken"))?.to_string();
         assert!(message.contains("spec.className"), "{message}");
+    }
+    Ok(())
+}
+
+pub(super) async fn a_rollout_with_impossible_limits_or_canaries_is_refused(
+    world: World,
+) -> anyhow::Result<()> {
+    let rollout = |max_unavailable, canaries: &[&str]| Rollout {
+        max_unavailable,
+        canaries: canaries.iter().map(|canary| (*canary).to_owned()).collect(),
+    };
+    let longest = "a".repeat(63);
+    let many: Vec<String> = (0..65).map(|number| format!("team-{number}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let refused = [
+        (rollout(0, &[]), "spec.rollout.maxUnavailable", "greater than or equal to 1"),
+        (rollout(-1, &[]), "spec.rollout.maxUnavailable", "greater than or equal to 1"),
+        (rollout(1, &[""]), "spec.rollout.canaries[0]", "must be the name of a namespace"),
+        (rollout(1, &["lab", "Team"]), "spec.rollout.canaries[1]", "must be the name of a namespace"),
+        (rollout(1, &["lab/team"]), "spec.rollout.canaries[0]", "must be the name of a namespace"),
+        (rollout(1, &["lab-"]), "spec.rollout.canaries[0]", "must be the name of a namespace"),
+        (rollout(1, &[&format!("{longest}a")]), "spec.rollout.canaries[0]", "63"),
+        (rollout(1, &["lab", "lab"]), "spec.rollout.canaries[1]", "Duplicate value"),
+        (rollout(1, &many), "spec.rollout.canaries", "64"),
+    ];
+    let class = |name: &str, rollout| {
+        let spec = NamespaceClassSpec { rollout: Some(rollout), ..NamespaceClassSpec::default() };
+        NamespaceClass::new(name, spec)
+    };
+    for (rollout, path, reason) in refused {
+        let class = class("hasty", rollout);
+        let answer = world.classes().create(&PostParams::default(), &class).await;
+        let message =
+            answer.err().with_context(|| format!("{:?} is accepted", class.spec.rollout))?.to_string();
+        assert!(message.contains(path) && message.contains(reason), "{message}");
+    }
+    let accepted = [rollout(1, &[]), rollout(i32::MAX, &["a", "0", &longest]), rollout(1, &many[..64])];
+    for (number, rollout) in accepted.into_iter().enumerate() {
+        let class = class(&format!("careful-{number}"), rollout);
+        world.classes().create(&PostParams::default(), &class).await?;
     }
     Ok(())
 }
