@@ -16,7 +16,6 @@ mod delivery;
 mod depth_first;
 mod fingerprint;
 mod memo;
-mod mixer;
 mod moves;
 mod outcome;
 mod print;

@@ -7,7 +7,7 @@ use lockstep_engine::action::{Action, Success, WatchCommand};
 use lockstep_engine::machine::Event;
 
 use super::memo::Stepped;
-use super::print::{Print, exact, hash};
+use super::print::{Print, hash};
 use super::process::{Message, Watch};
 use super::world::World;
 use crate::cluster::{Stream, What};
@@ -70,7 +70,7 @@ impl World {
             None => {
                 let mut text = String::new();
                 it.machine.get().describe(&mut text);
-                exact(&text)
+                hash(&text)
             }
         };
         let machine = it.machine.clone();
@@ -88,7 +88,7 @@ impl World {
             answer: None,
             part: action.target().and_then(self.setup.small.part),
             request: self.server.print(&text, &BTreeMap::new()),
-            request_id: exact(&text),
+            request_id: hash(&text),
         }
     }
 
@@ -109,6 +109,6 @@ impl World {
 }
 
 fn identified(event: Event) -> (Event, u64) {
-    let id = exact(&format!("{event:?}"));
+    let id = hash(&format!("{event:?}"));
     (event, id)
 }

@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::mixer::Mixer;
-
 /// Fields without influence on behaviour that count steps or order versions of different objects: the events that a watch has
 /// still to deliver say as much.
 const IGNORED: [&str; 2] = ["next_id", "watched_up_to"];
@@ -34,13 +32,6 @@ pub(super) fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
-}
-
-/// Returns the hash of a text with all names in it.
-pub(super) fn exact(text: &str) -> u64 {
-    let mut mixer = Mixer::default();
-    mixer.add_bytes(text.as_bytes());
-    mixer.finish()
 }
 
 impl Print {
@@ -69,7 +60,7 @@ struct Frame {
     in_braces: bool,
     /// The sum over the complete entries, if their order does not count.
     sum: u64,
-    entry: Mixer,
+    entry: DefaultHasher,
 }
 
 impl Frame {
@@ -96,13 +87,14 @@ impl<'a> Scan<'a> {
     /// Adds bytes that were read together. Their number counts, so bytes that are read apart are another text.
     fn push(&mut self, bytes: &[u8]) {
         if let Some(frame) = self.frames.last_mut() {
-            frame.entry.add_bytes(bytes);
+            frame.entry.write(bytes);
+            frame.entry.write_usize(bytes.len());
         }
     }
 
     fn push_word(&mut self, word: u64) {
         if let Some(frame) = self.frames.last_mut() {
-            frame.entry.add(word);
+            frame.entry.write_u64(word);
         }
     }
 

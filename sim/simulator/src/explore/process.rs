@@ -10,7 +10,7 @@ use lockstep_engine::action::{Action, ActionId, Outcome};
 use lockstep_engine::machine::{DeadlineReason, Event};
 use lockstep_engine::object::{Kind, ObjectRef};
 
-use super::print::{Print, exact};
+use super::print::{Print, hash};
 use super::server::Server;
 use crate::cluster::Stream;
 use crate::explorable::Explorable;
@@ -97,7 +97,7 @@ impl Watch {
         let mut events = Vec::new();
         for event in self.stream.look(&mut server.model, now).events {
             let text = format!("{event:?}");
-            let (print, id) = (server.print(&text, &BTreeMap::new()), exact(&text));
+            let (print, id) = (server.print(&text, &BTreeMap::new()), hash(&text));
             events.push(WatchEvent { part: part_of_event(&event, part_of), event, print, id });
         }
         events

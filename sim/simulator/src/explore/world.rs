@@ -19,7 +19,7 @@ use lockstep_engine::time::{Monotonic, Now, Wall};
 use serde_json::Value;
 
 use super::memo::Memo;
-use super::print::{exact, hash};
+use super::print::hash;
 use super::process::{Answer, Process, WatchEvent};
 use super::server::Server;
 use super::setup::Setup;
@@ -203,7 +203,7 @@ impl World {
 
     fn relist(&mut self, process: usize, kind: &Arc<Kind>, lag: u64) {
         for event in self.list(process, kind, lag) {
-            let id = exact(&format!("{event:?}"));
+            let id = hash(&format!("{event:?}"));
             self.deliver(process, event, id);
         }
     }
@@ -243,15 +243,15 @@ impl World {
     fn boot(&mut self, process: usize) {
         self.processes[process].is_leading = true;
         self.note(What::Started { process });
-        self.deliver(process, Event::Started, exact("started"));
-        self.deliver(process, Event::LeadershipChanged { leading: true }, exact("leading"));
+        self.deliver(process, Event::Started, hash("started"));
+        self.deliver(process, Event::LeadershipChanged { leading: true }, hash("leading"));
     }
 
     /// Stops the leadership of a process. Its requests in transit remain; what it watches has no effect any more.
     fn step_down(&mut self, process: usize) {
         self.processes[process].is_leading = false;
         self.close_watches(process);
-        self.deliver(process, Event::LeadershipChanged { leading: false }, exact("not leading"));
+        self.deliver(process, Event::LeadershipChanged { leading: false }, hash("not leading"));
     }
 
     /// Crashes a process. Its other requests never reach the server: if they did, it would be as if they had arrived earlier.
@@ -281,7 +281,7 @@ impl World {
         self.changed(changes);
         for process in 0..self.processes.len() {
             if self.processes[process].deadline().is_some_and(|deadline| deadline <= due) {
-                self.deliver(process, Event::TimerFired, exact("timer"));
+                self.deliver(process, Event::TimerFired, hash("timer"));
             }
         }
     }
