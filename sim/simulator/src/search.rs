@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::bugs::Bug;
+use super::coverage::Reached;
 use super::draw::Range;
 use super::planned_faults::Struck;
 use super::run::{Run, Simulation, Violation};
@@ -48,6 +49,8 @@ pub struct Summary {
     pub simulated: Duration,
     /// How often each fault was injected, by the action in flight.
     pub struck: Struck,
+    /// How often each combination was reached, if the simulation collects that.
+    pub reached: Reached,
     /// The failed seeds, each with its violation.
     pub failures: BTreeMap<u64, Violation>,
     /// One hash over the traces of all seeds, in the order of the seeds.
@@ -130,6 +133,9 @@ fn sum_up(runs: BTreeMap<u64, Run>) -> Summary {
         summary.simulated += run.simulated;
         for (fault, times) in run.struck {
             *summary.struck.entry(fault).or_insert(0) += times;
+        }
+        for (combination, times) in run.reached {
+            *summary.reached.entry(combination).or_default() += times;
         }
         if let Some(violation) = run.violation {
             summary.failures.insert(seed, violation);

@@ -15,6 +15,7 @@ use anyhow::ensure;
 use lockstep_sim::{Plan, Search, Simulation, Summary, combine};
 use serde::Serialize;
 
+use self::coverage::Coverage;
 use self::failure::Failure;
 use self::input::PlanFile;
 use self::interrupt::{INTERRUPTED, Stop};
@@ -23,6 +24,7 @@ use self::report::Report;
 pub(crate) use self::args::Args;
 
 mod args;
+mod coverage;
 mod failure;
 mod files;
 mod input;
@@ -69,14 +71,21 @@ fn print<T: Serialize + std::fmt::Display>(args: &Args, result: &T) -> anyhow::R
 
 fn search(args: &Args, stop: &Stop) -> Report {
     let (mut summaries, mut failures, mut took) = (Vec::new(), Vec::new(), Duration::ZERO);
+    let mut coverage = Vec::new();
     for subject in args.subjects() {
         let search = args.search(0..1000, subject);
-        let simulation = Simulation::new(subject);
+        let mut simulation = Simulation::new(subject);
+        if args.coverage {
+            simulation = simulation.covering();
+        }
         let began = Instant::now();
         let summary =
             progress::of(&search, subject.name(), stop, |progress| search.run_while(&simulation, progress));
         took += began.elapsed();
         failures.extend(find(&simulation, &search, &summary, &args.out));
+        if args.coverage {
+            coverage.push(Coverage::new(subject, &summary.reached, &search.faults));
+        }
         summaries.push((subject.name(), summary));
         if stop.is_asked_for() || (!failures.is_empty() && !args.keep_going) {
             break;
@@ -84,6 +93,7 @@ fn search(args: &Args, stop: &Stop) -> Report {
     }
     let mut report = Report::new(&summaries, took, failures);
     report.interrupted = stop.is_asked_for();
+    report.coverage = coverage;
     report
 }
 
@@ -131,6 +141,7 @@ fn replay(args: &Args, file: &PlanFile) -> anyhow::Result<Report> {
         struck: run.struck,
         failures: run.violation.map(|violation| (*seed, violation)).into_iter().collect(),
         hash: combine([run.hash.as_str()].into_iter()),
+        reached: run.reached,
     };
     Ok(Report::new(&[(controller.as_str(), summary)], took, failure.into_iter().collect()))
 }

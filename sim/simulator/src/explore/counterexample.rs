@@ -14,6 +14,7 @@ use super::setup::Setup;
 use super::transition::{Place, Transition};
 use super::world::World;
 use crate::cluster::{FaultVerdict, What as Happened};
+use crate::coverage::Reached;
 use crate::plan::{Fault, Plan, What};
 use crate::planned_faults::Injection;
 use crate::run::Run;
@@ -90,6 +91,7 @@ fn run(world: Option<&World>, violation: crate::run::Violation, strikes: Vec<Inj
         controllers: BTreeMap::new(),
         hash: String::new(),
         journal,
+        reached: Reached::new(),
     }
 }
 

@@ -64,14 +64,13 @@ impl World {
             return known;
         }
         let step = it.machine.get_mut().step(event.clone(), now);
-        it.machine.id = match self.setup.bug {
-            // A bug has state that the description leaves out.
-            Some(_) => input,
-            None => {
-                let mut text = String::new();
-                it.machine.get().describe(&mut text);
-                hash(&text)
-            }
+        // A bug has state that the description leaves out.
+        it.machine.id = if self.setup.bug.is_some() {
+            input
+        } else {
+            let mut text = String::new();
+            it.machine.get().describe(&mut text);
+            hash(&text)
         };
         let machine = it.machine.clone();
         let requests = step.requests.iter().filter(|it| !matches!(it.action, Action::Watch(_)));

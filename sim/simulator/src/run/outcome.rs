@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::cluster::Entry;
+use crate::coverage::Reached;
 use crate::planned_faults::{Injection, Struck};
 
 /// The result of a run.
@@ -29,6 +30,8 @@ pub struct Run {
     pub hash: String,
     /// The journal of the run, if it was kept.
     pub journal: Vec<Entry>,
+    /// How often each combination was reached, if [`Simulation::covering`](super::Simulation::covering) asked for that.
+    pub reached: Reached,
 }
 
 /// A violated invariant.

@@ -12,6 +12,7 @@ use super::outcome::{LIVENESS, Run, Violation};
 use super::program::Runs;
 use super::simulation::Simulation;
 use crate::cluster::{Carried, Cluster, Entry, What};
+use crate::coverage::Collector;
 use crate::history::History;
 use crate::plan::{Plan, What as Fault};
 use crate::planned_faults::PlannedFaults;
@@ -67,6 +68,7 @@ struct Running<'a> {
     /// The writes of controllers that become idle.
     writes: u64,
     journal: Option<Vec<Entry>>,
+    coverage: Option<Collector>,
 }
 
 impl<'a> Running<'a> {
@@ -93,6 +95,7 @@ impl<'a> Running<'a> {
             requests: 0,
             writes: 0,
             journal: keep.then(Vec::new),
+            coverage: simulation.covers.then(Collector::default),
         };
         for (index, fault) in plan.faults.iter().enumerate() {
             if fault.what.targets_requests() {
@@ -125,6 +128,7 @@ impl<'a> Running<'a> {
             controllers: self.history.controllers().clone(),
             hash: self.trace.finish(),
             journal: self.journal.unwrap_or_default(),
+            reached: self.coverage.map(Collector::finish).unwrap_or_default(),
         }
     }
 
@@ -305,6 +309,9 @@ impl<'a> Running<'a> {
             Fault::Operation { name, seed } => {
                 let acts = self.simulation.subject.operations();
                 if let Some(act) = acts.iter().find(|act| act.name == name) {
+                    if let Some(coverage) = &mut self.coverage {
+                        coverage.meet(act.name, None);
+                    }
                     let mut client = ClusterClient { cluster: &mut self.cluster, actor: act.actor };
                     (act.run)(&mut client, &mut Random::from_seed(*seed));
                 }
@@ -315,6 +322,11 @@ impl<'a> Running<'a> {
             | Fault::SlowAnswer { .. }
             | Fault::CrashBefore { .. }
             | Fault::CrashAfter { .. } => {}
+        }
+        if let Some(coverage) = &mut self.coverage
+            && !matches!(it.what, Fault::Operation { .. })
+        {
+            coverage.meet(it.what.name(), it.controller.as_deref());
         }
         let affected = under_way.map(|action| format!("while {action} is under way")).unwrap_or_default();
         self.cluster.weather.struck(fault, at, under_way, affected);
@@ -331,6 +343,9 @@ impl<'a> Running<'a> {
                 let checked = check(self.simulation.subject, &self.cluster.server, &self.history, &entry)
                     .and_then(|()| self.testify(&entry));
                 self.history.absorb(&entry);
+                if let Some(coverage) = &mut self.coverage {
+                    coverage.absorb(&entry, &self.history, &self.cluster.server);
+                }
                 if let Some(journal) = &mut self.journal {
                     journal.push(entry);
                 }

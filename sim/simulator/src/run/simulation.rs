@@ -16,6 +16,7 @@ pub struct Simulation {
     pub(super) server: ApiServer,
     pub(super) start: Timestamp,
     pub(super) bug: Option<&'static Bug>,
+    pub(super) covers: bool,
 }
 
 impl Simulation {
@@ -26,13 +27,19 @@ impl Simulation {
         let mut cluster = Cluster::around(server, start, NoFaults);
         subject.prepare(&mut ClusterClient { cluster: &mut cluster, actor: "user" });
         cluster.advance(Duration::from_secs(1));
-        Self { subject, server: cluster.server, start, bug: None }
+        Self { subject, server: cluster.server, start, bug: None, covers: false }
     }
 
     /// Returns the same simulation with a planted bug.
     #[must_use]
     pub fn with_bug(&self, bug: &'static Bug) -> Self {
         Self { bug: Some(bug), ..self.clone() }
+    }
+
+    /// Returns the same simulation, the runs of which collect the combinations that they reach. That changes nothing else.
+    #[must_use]
+    pub fn covering(&self) -> Self {
+        Self { covers: true, ..self.clone() }
     }
 
     /// Returns the controllers that run: the one under test, or its members.

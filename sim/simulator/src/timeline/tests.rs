@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::{Kind, Lane, Timeline};
 use crate::cluster::{Author, Carried, Change, Entry, FaultVerdict, What};
+use crate::coverage::Reached;
 use crate::plan::{Fault, Plan, What as Strikes};
 use crate::planned_faults::{Injection, Struck};
 use crate::run::{Run, Violation};
@@ -137,6 +138,7 @@ fn run() -> Run {
         controllers: BTreeMap::new(),
         hash: String::new(),
         journal,
+        reached: Reached::new(),
     }
 }
 

@@ -22,6 +22,7 @@ use crate::cli::choice::Choice;
 /// log of the run. The commands that reproduce the failure are printed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub(crate) struct Args {
     /// The seeds to run, from A to B, without B [default: 0..1000]
     #[arg(long, value_name = "A..B", value_parser = input::seeds)]
@@ -47,6 +48,10 @@ pub(crate) struct Args {
     /// depends on the controller, 15m to 1h]
     #[arg(long, value_name = "DURATION", value_parser = input::duration)]
     pub(super) duration: Option<Duration>,
+
+    /// Print which combinations of request, view, answer and fault the search reached, and which it never reached
+    #[arg(long, conflicts_with_all = ["museum", "plan", "planted"])]
+    pub(super) coverage: bool,
 
     /// Number of concurrent runs [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -106,6 +111,7 @@ Examples:
   lockstep sim --faults crash_after,answer_lost,time_travel --keep-going
   lockstep sim --plan lockstep-failures/namespaceclass-17.json
   lockstep sim --together --seeds 0..20
+  lockstep sim --coverage --controllers bridge --seeds 0..100 --keep-going
   lockstep sim --museum
   lockstep sim --json | jq '.failures[].replay'
 

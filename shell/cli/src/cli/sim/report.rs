@@ -7,6 +7,7 @@ use std::time::Duration;
 use lockstep_sim::{Summary, combine};
 use serde::Serialize;
 
+use super::coverage::Coverage;
 use super::failure::Failure;
 use crate::cli::count::count;
 
@@ -32,6 +33,9 @@ pub(super) struct Report {
     /// A hash over the traces of all runs.
     hash: String,
     pub(super) failures: Vec<Failure>,
+    /// The coverage of each search, if it was requested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) coverage: Vec<Coverage>,
 }
 
 impl Report {
@@ -60,6 +64,7 @@ impl Report {
             simulated_hours_per_minute: simulated / 60.0 / wall.max(f64::EPSILON),
             hash: combine(summed().map(|summary| summary.hash.as_str())),
             failures,
+            coverage: Vec::new(),
         }
     }
 
@@ -125,6 +130,9 @@ impl fmt::Display for Report {
         writeln!(f, "hash         {}", self.hash)?;
         if !self.faults.is_empty() {
             self.table(f)?;
+        }
+        for coverage in &self.coverage {
+            write!(f, "{coverage}")?;
         }
         self.failures(f)?;
         if self.interrupted {
