@@ -74,7 +74,7 @@ impl<K: Ord + Clone> Queue<K> {
 
     /// Keeps a key whose reconcile is in flight from becoming ready before an instant, however it is added.
     pub fn hold(&mut self, key: K, until: Monotonic) {
-        debug_assert!(self.in_flight.contains(&key), "what is ready can't be held");
+        assert!(self.in_flight.contains(&key), "what is ready can't be held");
         self.held.insert(key.clone(), until);
         if let Some(at) = self.due.get(&key).copied() {
             self.cancel_delay(&key);
@@ -113,8 +113,7 @@ impl<K: Ord + Clone> Queue<K> {
 
     /// Ends the reconcile of a key.
     pub fn done(&mut self, key: &K) {
-        debug_assert!(self.in_flight.contains(key), "a reconcile ends once");
-        self.in_flight.remove(key);
+        assert!(self.in_flight.remove(key), "a reconcile ends once");
         if let Some(since) = self.added_in_flight.remove(key) {
             self.add(key.clone(), since);
         }

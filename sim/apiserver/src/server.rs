@@ -133,7 +133,7 @@ impl ApiServer {
         for name in namespace::SYSTEM {
             let created =
                 write::install(&mut server, "", "namespaces", namespace::object(name), options.start);
-            debug_assert!(created.is_ok(), "{created:?}");
+            assert!(created.is_ok(), "{created:?}");
         }
         server
     }

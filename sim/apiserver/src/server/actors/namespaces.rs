@@ -141,7 +141,7 @@ fn write(server: &mut ApiServer, name: &str, subresource: &str, object: Value, n
     let Some(live) = server.store.get(scope.resource.table, name).cloned() else { return };
     let mut options = WriteOptions::internal(MANAGER, now);
     let written = write::update_object(server, &scope, &live, object, &mut options, Tracking::Update);
-    debug_assert!(written.is_ok(), "{written:?}");
+    assert!(written.is_ok(), "{written:?}");
 }
 
 /// What blocks the removal of a namespace: resources and finalizers, with counts.
