@@ -6,4 +6,4 @@ mod gaps;
 
 pub(super) use self::collector::Collector;
 pub use self::combination::{Combination, Reached, View};
-pub use self::gaps::{Gap, Reason, gaps};
+pub use self::gaps::{Gap, Reason, gaps, is_false_answer};

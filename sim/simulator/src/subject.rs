@@ -101,6 +101,11 @@ pub trait SystemUnderTest: Sync {
     fn becomes_idle(&self) -> bool {
         true
     }
+
+    /// Returns the worlds that are small enough to explore every run in them, the smallest first.
+    fn small_worlds(&self) -> &'static [SmallWorld] {
+        &[]
+    }
 }
 
 /// The actual state.
@@ -158,6 +163,8 @@ impl Operation {
 /// A world that is small enough to explore every run in it: a few objects, and users with a few operations.
 #[derive(Clone, Copy)]
 pub struct SmallWorld {
+    /// What happens in it, such as `a namespace is labelled`.
+    pub name: &'static str,
     /// Returns the machine of a process. It must be able to reconcile all keys of the world at the same time: keys that wait for
     /// each other are not independent.
     pub machine: fn(u64) -> Box<dyn Explorable>,

@@ -4,8 +4,8 @@
 
 use std::sync::OnceLock;
 
-use lockstep_engine::action::Class;
 use lockstep_sim::bugs::Bug;
+use lockstep_sim::coverage::is_false_answer;
 use lockstep_sim::plan::What;
 use lockstep_sim::search::{Found, hunt};
 use lockstep_sim::{Search, Simulation, Summary, SystemUnderTest};
@@ -75,10 +75,6 @@ impl Searched {
     pub(super) fn strikes_everywhere(&self) {
         const AIMS_OF_A_RUN: usize = 6;
         let struck = &self.summary().struck;
-        // A read that falsely returns "not found" is not one of the faults: no API server does that.
-        let is_a_lie = |fault: &str, action: &str| {
-            fault == Class::NotFound.name() && matches!(action, "get" | "list" | "discover")
-        };
         let simulation = Simulation::new(self.subject);
         let search = self.search(self.seeds());
         let range = search.range(&simulation);
@@ -86,7 +82,7 @@ impl Searched {
         let pairs =
             What::NAMES.into_iter().flat_map(|fault| actions.iter().map(move |action| (fault, *action)));
         let mut missing: Vec<(&str, &str)> =
-            pairs.filter(|pair| !struck.contains_key(pair) && !is_a_lie(pair.0, pair.1)).collect();
+            pairs.filter(|pair| !struck.contains_key(pair) && !is_false_answer(pair.0, pair.1)).collect();
         let (aimed, mut runs) = (missing.len(), 0);
         for seed in 0..self.seeds() {
             let mut left = Vec::new();

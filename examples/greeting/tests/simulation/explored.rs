@@ -17,6 +17,7 @@ use super::planted::DELETES_BY_NAME;
 
 /// Two Greetings, each created.
 const BOTH_CREATED: SmallWorld = SmallWorld {
+    name: "two Greetings are created",
     machine,
     prepare: |client| Greetings.prepare(client),
     users: &[
@@ -28,16 +29,21 @@ const BOTH_CREATED: SmallWorld = SmallWorld {
 
 /// One Greeting, created, changed and deleted.
 const ONE_GREETING: SmallWorld = SmallWorld {
+    name: "a Greeting is created, changed and deleted",
     users: &[User { part: Some("team-a"), operations: &[CREATE_A, CHANGE_A, DELETE_A] }],
     ..BOTH_CREATED
 };
 
 /// One Greeting, created.
-const CREATED: SmallWorld =
-    SmallWorld { users: &[User { part: Some("team-a"), operations: &[CREATE_A] }], ..BOTH_CREATED };
+const CREATED: SmallWorld = SmallWorld {
+    name: "a Greeting is created",
+    users: &[User { part: Some("team-a"), operations: &[CREATE_A] }],
+    ..BOTH_CREATED
+};
 
 /// A Greeting that is created and deleted, and another client that replaces its ConfigMap.
 const REPLACED: SmallWorld = SmallWorld {
+    name: "a Greeting is created and deleted, and its ConfigMap is replaced",
     users: &[
         User { part: Some("team-a"), operations: &[CREATE_A, DELETE_A] },
         User { part: Some("team-a"), operations: &[REPLACE_A] },

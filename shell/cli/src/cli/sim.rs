@@ -25,6 +25,7 @@ pub(crate) use self::args::Args;
 
 mod args;
 mod coverage;
+mod explored;
 mod failure;
 mod files;
 mod input;
@@ -40,6 +41,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let table = museum::search(args, name, &stop);
         print(args, &table)?;
         table.all_found()
+    } else if let Some(faults) = args.scope {
+        let table = explored::search(args, faults.into(), &stop)?;
+        print(args, &table)?;
+        !table.has_violation()
     } else if let (Some(name), None) = (&args.planted, &args.plan) {
         let table = planted::search(args, name, &stop)?;
         print(args, &table)?;

@@ -186,6 +186,34 @@ fn sim_finds_a_bug_of_the_museum() {
 }
 
 #[test]
+fn sim_explores_small_worlds() {
+    let folder = folder();
+    let scope = |args: &[&str]| run(folder.path(), &[&["sim", "--scope", "0"], args].concat());
+    let found = scope(&["--planted", "no_status_ahead", "--json"]);
+    let world = &object(&found)["worlds"][0];
+    assert_eq!((found.status.code(), &world["isComplete"]), (Some(1), &false.into()), "{world}");
+    let violation = &world["violation"];
+    assert_eq!(violation["invariant"], "created_resources_are_listed_first");
+    assert!(
+        violation["plan"][0].as_str().is_some_and(|step| step.contains("label namespace red")),
+        "{world}"
+    );
+    for file in violation["files"].as_array().unwrap() {
+        assert!(folder.path().join(file.as_str().unwrap()).exists(), "{file}");
+    }
+    let text = String::from_utf8(scope(&["--planted", "no_status_ahead"]).stdout).unwrap();
+    for part in ["namespaceclass: a namespace is labelled; at most 0 faults", "violated: created_resources"] {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+    misused(
+        &scope(&["--controllers", "bridge"]),
+        &["no chosen controller has a small world", "namespaceclass"],
+    );
+    misused(&scope(&["--planted", "phases_go_back"]), &["namespaceclass has no bug \"phases_go_back\""]);
+    misused(&scope(&["--seeds", "0..1"]), &["--scope", "--seeds"]);
+}
+
+#[test]
 fn sim_finds_a_planted_bug_and_reports_a_failing_plan() {
     let folder = folder();
     let table = run(folder.path(), &["sim", "--planted", "wrong_namespace", "--duration", "5m", "--json"]);

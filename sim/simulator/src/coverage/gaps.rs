@@ -136,6 +136,7 @@ fn requests<'a>(reached: &'a Reached, controller: &str) -> BTreeMap<&'a str, See
     requests
 }
 
-fn is_false_answer(fault: &str, action: &str) -> bool {
+/// Returns whether a fault would make a read falsely find nothing. No API server does that, so it is never injected.
+pub fn is_false_answer(fault: &str, action: &str) -> bool {
     fault == Class::NotFound.name() && matches!(action, "get" | "list" | "discover")
 }

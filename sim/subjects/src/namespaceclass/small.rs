@@ -16,6 +16,7 @@ const GREEN: &str = "green";
 
 /// Two namespaces are labelled, one of them loses its label, and the class replaces its resource by another.
 pub const TWO_NAMESPACES: SmallWorld = SmallWorld {
+    name: "two namespaces are labelled, one loses its label, and the class changes",
     machine,
     prepare,
     users: &[
@@ -28,9 +29,20 @@ pub const TWO_NAMESPACES: SmallWorld = SmallWorld {
 
 /// One namespace is labelled, and the class replaces its resource by another.
 pub const ONE_NAMESPACE: SmallWorld = SmallWorld {
+    name: "a namespace is labelled, and the class changes",
     users: &[User { part: Some(RED), operations: &[LABEL_RED] }, User { part: None, operations: &[UPDATE] }],
     ..TWO_NAMESPACES
 };
+
+/// One namespace is labelled.
+pub const LABELLED: SmallWorld = SmallWorld {
+    name: "a namespace is labelled",
+    users: &[User { part: Some(RED), operations: &[LABEL_RED] }],
+    ..TWO_NAMESPACES
+};
+
+/// All of them, the smallest first.
+pub(super) const ALL: [SmallWorld; 3] = [LABELLED, ONE_NAMESPACE, TWO_NAMESPACES];
 
 const LABEL_RED: Operation =
     Operation::new("label namespace red", "tenant", 1, |client, _| label(client, RED, &json!(CLASS)));

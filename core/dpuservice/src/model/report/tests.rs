@@ -55,7 +55,7 @@ fn a_report_is_bounded_and_holds_no_values() {
 #[test]
 fn no_status_makes_a_report_too_large() {
     let long = "\u{1}\"".repeat(3000);
-    let many: Map<String, Value> = (0..500).map(|i| (format!("f{i}"), json!(long))).collect();
+    let many: Map<String, Value> = (0..20).map(|i| (format!("f{i}"), json!(long))).collect();
     let mut object = json!({ "kind": [long, long], "name": long, "namespace": long, "health": many });
     for field in INNER {
         object["health"][field] = json!(long);
@@ -67,7 +67,7 @@ fn no_status_makes_a_report_too_large() {
     status["sync"] = json!({ "status": long, "revision": long, "comparedTo": object });
     status["operationState"] = json!({ "phase": long, "message": long, "startedAt": long });
     let objects = json!(vec![object; 200]);
-    for list in ["resources", "history", "conditions"] {
+    for list in ["resources", "history"] {
         status[list] = objects.clone();
     }
     status["conditions"] = json!(vec![json!({ "type": long, "message": long }); 200]);

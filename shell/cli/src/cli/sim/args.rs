@@ -53,6 +53,16 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["museum", "plan", "planted"])]
     pub(super) coverage: bool,
 
+    /// Explore every run of the small worlds of the controllers, with at most this number of faults in a run: any order of
+    /// messages, operations and faults. More faults take much longer
+    #[arg(
+        long,
+        value_name = "FAULTS",
+        value_parser = clap::value_parser!(u8).range(0..=4),
+        conflicts_with_all = ["seeds", "together", "faults", "duration", "coverage", "jobs", "keep_going", "plan", "museum"]
+    )]
+    pub(super) scope: Option<u8>,
+
     /// Number of concurrent runs [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -79,7 +89,7 @@ pub(crate) struct Args {
     pub(super) plan: Option<PlanFile>,
 
     /// Plant a bug into the controllers, or each of the known bugs, and print how many seeds it takes to find it; with --plan,
-    /// run the plan with the bug
+    /// run the plan with the bug; with --scope, explore with the bug
     #[arg(
         long,
         hide_possible_values = true,
@@ -113,6 +123,7 @@ Examples:
   lockstep sim --together --seeds 0..20
   lockstep sim --coverage --controllers bridge --seeds 0..100 --keep-going
   lockstep sim --museum
+  lockstep sim --scope 1 --controllers namespaceclass
   lockstep sim --json | jq '.failures[].replay'
 
 The files of a failure are named by its controller and seed:

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use lockstep_sim::bugs::Bug;
 use lockstep_sim::{Search, Simulation};
 use lockstep_subjects::bugs;
@@ -13,6 +13,7 @@ use super::args::Args;
 use super::input::ALL_BUGS;
 use super::interrupt::Stop;
 use super::{input, progress};
+use crate::cli::misuse::Misuse;
 
 /// The report on the search for planted bugs.
 #[derive(Debug, Serialize)]
@@ -52,9 +53,8 @@ pub(super) fn search(args: &Args, name: &str, stop: &Stop) -> anyhow::Result<Tab
 /// Returns the bug with that name, which must belong to the controller.
 pub(super) fn named(name: &str, controller: &str) -> anyhow::Result<&'static Bug> {
     let found = bugs::all().into_iter().find(|bug| bug.name == name && bug.controller == controller);
-    found.with_context(|| {
-        format!("{controller} has no bug {name:?} that could be planted: --planted names one")
-    })
+    let missing = || format!("{controller} has no bug {name:?} that could be planted: --planted names one");
+    found.ok_or_else(|| Misuse(missing()).into())
 }
 
 fn find(args: &Args, bug: &'static Bug, stop: &Stop) -> anyhow::Result<Row> {

@@ -1,5 +1,6 @@
 //! The progress of a search, on stderr: a bar on a terminal, otherwise a line from time to time.
 
+use std::cell::Cell;
 use std::io::{IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -13,6 +14,9 @@ use crate::cli::count::count;
 
 /// The interval between progress lines without a terminal. A short search prints none.
 const PERIOD: Duration = Duration::from_secs(10);
+
+/// The interval between updates on a terminal.
+const TICK: Duration = Duration::from_millis(100);
 
 /// Shows the progress of `search` while it runs. After each run, the search reports the number of runs made, and the returned
 /// value decides whether it continues.
@@ -46,6 +50,36 @@ pub(super) fn of<T>(
         stop.flow()
     });
     bar.finish_and_clear();
+    result
+}
+
+/// Shows the progress of an exploration while it runs. After each new state, it reports their number, and the returned value
+/// decides whether it continues.
+pub(super) fn of_states<T>(
+    name: &str,
+    stop: &Stop,
+    run: impl FnOnce(&dyn Fn(u64) -> ControlFlow<()>) -> T,
+) -> T {
+    let spinner = ProgressBar::new_spinner().with_message(name.to_owned());
+    let (began, printed_at) = (Instant::now(), Cell::new(Instant::now()));
+    let is_terminal = std::io::stderr().is_terminal();
+    let result = run(&|states| {
+        // The clock is read for every hundredth state only.
+        if states.is_multiple_of(100) && printed_at.get().elapsed() >= if is_terminal { TICK } else { PERIOD }
+        {
+            printed_at.set(Instant::now());
+            let line = format!("{name}: {} in {} s", count(states, "state"), began.elapsed().as_secs());
+            if is_terminal {
+                spinner.set_message(line);
+                spinner.tick();
+            } else {
+                // If stderr is closed, the line can't be printed.
+                let _ = writeln!(std::io::stderr(), "{line}");
+            }
+        }
+        stop.flow()
+    });
+    spinner.finish_and_clear();
     result
 }
 
