@@ -1,4 +1,4 @@
-//! Explores small worlds of the NamespaceClass operator with planted bugs: each must be found.
+//! Explores small worlds of the NamespaceClass operator: completely without a bug, and with planted bugs, each of which must be found.
 
 #![expect(clippy::print_stdout, reason = "the figures are for readers of a test's output")]
 
@@ -9,7 +9,7 @@ use lockstep_sim::subject::SmallWorld;
 use lockstep_sim::{Exploration, Timeline};
 use lockstep_subjects::bugs;
 use lockstep_subjects::namespaceclass::NamespaceClass;
-use lockstep_subjects::namespaceclass::small::{ONE_NAMESPACE, TWO_NAMESPACES};
+use lockstep_subjects::namespaceclass::small::{LABELLED, ONE_NAMESPACE, TWO_NAMESPACES};
 
 mod allocator;
 
@@ -31,6 +31,28 @@ fn finds(bug: &str, small: &SmallWorld, faults: usize, invariant: &str) {
     );
     assert_eq!(violation.invariant, invariant);
     assert!(Timeline::of(&failure.plan, &failure.run).text().contains("label namespace red"));
+}
+
+/// Explores all runs of the world without faults. None violates an invariant.
+fn holds(small: &SmallWorld) {
+    let exploration = Exploration { faults: 0, reduced: true };
+    let explored = exploration.run(&NamespaceClass, small, None, &|_| ControlFlow::Continue(()));
+    println!("{}: {} states, {} transitions", small.name, explored.states, explored.transitions);
+    let shown = explored.failure.as_ref().map(|failure| Timeline::of(&failure.plan, &failure.run).text());
+    assert!(explored.is_complete, "{}", shown.unwrap_or_default());
+}
+
+#[test]
+fn every_order_of_a_labelled_namespace_reaches_the_desired_state() {
+    holds(&LABELLED);
+}
+
+/// Takes a minute.
+#[test]
+fn every_order_of_a_changed_class_reaches_the_desired_state() {
+    if std::env::var("LOCKSTEP_TIER").is_ok_and(|tier| tier == "nightly") {
+        holds(&ONE_NAMESPACE);
+    }
 }
 
 #[test]
