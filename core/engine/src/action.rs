@@ -81,6 +81,22 @@ pub enum KubeRequest {
         /// The whole object.
         manifest: Arc<Value>,
     },
+    /// Creates a Secret with random values. What executes actions generates them just before it sends the request
+    /// ([`wire::generated`](crate::wire::generated)), so that neither an action nor an outcome ever contains them. The answer is
+    /// that of [`KubeRequest::GetLengths`].
+    CreateSecret {
+        /// The Secret.
+        target: ObjectRef,
+        /// The Secret without the random values.
+        manifest: Arc<Value>,
+        /// The number of random bytes for each key of its data.
+        generate: BTreeMap<String, usize>,
+    },
+    /// Reads a Secret without its values. The answer has its `metadata` and, in `lengths`, the number of bytes under each key.
+    GetLengths {
+        /// The Secret.
+        target: ObjectRef,
+    },
     /// Replaces an object (PUT); `metadata.resourceVersion` in the manifest is a precondition.
     Update {
         /// The object.
@@ -204,10 +220,10 @@ impl KubeRequest {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Discover { .. } => "discover",
-            Self::Get { .. } => "get",
+            Self::Get { .. } | Self::GetLengths { .. } => "get",
             Self::List { .. } => "list",
             Self::Apply { .. } => "apply",
-            Self::Create { .. } => "create",
+            Self::Create { .. } | Self::CreateSecret { .. } => "create",
             Self::Update { .. } => "update",
             Self::Patch { subresource: None, .. } => "patch",
             Self::Patch { subresource: Some(Subresource::Status), .. } => "patch_status",
@@ -217,7 +233,10 @@ impl KubeRequest {
 
     /// Returns whether it may change an object.
     pub fn is_write(&self) -> bool {
-        !matches!(self, Self::Discover { .. } | Self::Get { .. } | Self::List { .. })
+        !matches!(
+            self,
+            Self::Discover { .. } | Self::Get { .. } | Self::GetLengths { .. } | Self::List { .. }
+        )
     }
 
     /// Returns the object that it concerns, if it concerns one.
@@ -225,8 +244,10 @@ impl KubeRequest {
         match self {
             Self::Discover { .. } | Self::List { .. } => None,
             Self::Get { target, .. }
+            | Self::GetLengths { target }
             | Self::Apply { target, .. }
             | Self::Create { target, .. }
+            | Self::CreateSecret { target, .. }
             | Self::Update { target, .. }
             | Self::Patch { target, .. }
             | Self::Delete { target, .. } => Some(target),

@@ -15,9 +15,11 @@ use serde_json::{Map, Value, json};
 use super::action::{Class, Failure, KubeRequest, Outcome, Subresource, Success};
 use crate::object::{Kind, ObjectRef};
 
+mod generate;
 pub mod path;
 mod redact;
 
+pub use self::generate::{generated, lengths};
 pub use self::redact::cut;
 
 /// The media type that requests whole objects.
@@ -34,13 +36,15 @@ pub fn field_manager(machine: &str) -> String {
     format!("lockstep-{machine}")
 }
 
-/// Returns the HTTP request of a request to the Kubernetes API. It fails if a name is missing.
+/// Returns the HTTP request of a request to the Kubernetes API. It fails if a name is missing, or a value that has to be
+/// [`generated`].
 pub fn encode(request: &KubeRequest, field_manager: &str) -> Result<http::Request<Vec<u8>>, Failure> {
     match request {
         KubeRequest::Discover { api_version } => get(&path::api_version(api_version), JSON),
         KubeRequest::Get { target, metadata_only } => {
             get(&path::object(target)?, if *metadata_only { METADATA } else { JSON })
         }
+        KubeRequest::GetLengths { target } => get(&path::object(target)?, JSON),
         KubeRequest::List { kind, scope } => {
             let path = path::list(kind, scope);
             get(&path, if scope.metadata_only { METADATA_LIST } else { JSON })
@@ -49,9 +53,10 @@ pub fn encode(request: &KubeRequest, field_manager: &str) -> Result<http::Reques
             let path = format!("{}&force=true", with_manager(&path::object(target)?, field_manager));
             send(Method::PATCH, &path, APPLY_PATCH, manifest)
         }
-        KubeRequest::Create { target, manifest } => {
-            let path = path::collection(&target.kind, target.namespace.as_deref());
-            send(Method::POST, &with_manager(&path, field_manager), JSON, manifest)
+        KubeRequest::Create { target, manifest } => create(target, manifest, field_manager),
+        KubeRequest::CreateSecret { target, manifest, generate } => {
+            generate::check(manifest, generate)?;
+            create(target, manifest, field_manager)
         }
         KubeRequest::Update { target, manifest } => {
             send(Method::PUT, &with_manager(&path::object(target)?, field_manager), JSON, manifest)
@@ -88,6 +93,15 @@ fn with_manager(path: &str, field_manager: &str) -> String {
 
 fn get(path: &str, accept: &'static str) -> Result<http::Request<Vec<u8>>, Failure> {
     finish(http::Request::get(path).header(ACCEPT, accept), Vec::new())
+}
+
+fn create(
+    target: &ObjectRef,
+    manifest: &Value,
+    field_manager: &str,
+) -> Result<http::Request<Vec<u8>>, Failure> {
+    let path = path::collection(&target.kind, target.namespace.as_deref());
+    send(Method::POST, &with_manager(&path, field_manager), JSON, manifest)
 }
 
 fn delete(
@@ -145,6 +159,9 @@ fn success(request: &KubeRequest, body: &[u8]) -> Outcome {
         KubeRequest::Get { metadata_only: true, .. } => {
             let metadata = object()?.remove("metadata");
             Ok(Success::Object(Arc::new(json!({ "metadata": metadata }))))
+        }
+        KubeRequest::GetLengths { .. } | KubeRequest::CreateSecret { .. } => {
+            Ok(Success::Object(Arc::new(lengths(&Value::Object(object()?)))))
         }
         KubeRequest::List { .. } => {
             let mut list = serde_json::from_slice::<Value>(body).map_err(unreadable)?;

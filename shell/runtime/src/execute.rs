@@ -77,8 +77,9 @@ impl Executor {
     }
 
     async fn ask_kubernetes(&self, request: &KubeRequest) -> Outcome {
-        let encoded = wire::encode(request, &self.field_manager)?;
-        let answer = tokio::time::timeout(self.timeout, self.exchange(request, encoded)).await;
+        let request = wire::generated(request, random)?;
+        let encoded = wire::encode(&request, &self.field_manager)?;
+        let answer = tokio::time::timeout(self.timeout, self.exchange(&request, encoded)).await;
         answer.unwrap_or_else(|_| {
             Err(Failure::new(Class::Unknown, format!("no answer within {} s", self.timeout.as_secs())))
         })
@@ -92,6 +93,13 @@ impl Executor {
         let retry_after = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         wire::decode(request, head.status, retry_after, &body)
     }
+}
+
+/// Fills a value with random bytes of the operating system.
+fn random(value: &mut [u8]) -> Result<(), Failure> {
+    getrandom::fill(value).map_err(|error| {
+        Failure::new(Class::Unavailable, format!("the system gives no random bytes for a Secret: {error}"))
+    })
 }
 
 #[cfg(test)]

@@ -257,8 +257,10 @@ impl History {
                     writes.push_back(at);
                     forget(writes, at, MINUTE);
                 }
-                if let (Action::Kube(KubeRequest::Get { target, .. }), None) =
-                    (&carried.action, carried.failed)
+                if let (
+                    Action::Kube(KubeRequest::Get { target, .. } | KubeRequest::GetLengths { target }),
+                    None,
+                ) = (&carried.action, carried.failed)
                     && let Some(state) = self.processes.get_mut(&carried.process).map(Arc::make_mut)
                 {
                     let reads = state.reads.entry(target.clone()).or_default();

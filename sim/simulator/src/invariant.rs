@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::history::History;
 use crate::cluster::{Author, Change, Entry, What};
+pub use crate::secret::SECRET;
 
 /// The input of an invariant.
 pub struct Moment<'a> {
@@ -107,9 +108,6 @@ pub const SAFETY: &[Invariant] = &[
         holds: secrets_stay_secret,
     },
 ];
-
-/// Every Secret value in a simulation contains this word, so that leaks are found by search.
-pub const SECRET: &str = "tops3cret";
 
 /// Maximum number of writes to one object in a minute without other activity. Two keys that start to back off make this many.
 const WRITES_MAX: usize = 18;

@@ -23,6 +23,7 @@ mod planned_faults;
 mod recording;
 pub mod run;
 pub mod search;
+mod secret;
 pub mod shrink;
 pub mod subject;
 pub mod timeline;

@@ -102,6 +102,7 @@ fn take_action(hash: &mut Sha256, action: &Action) {
         Action::Kube(
             KubeRequest::Apply { manifest, .. }
             | KubeRequest::Create { manifest, .. }
+            | KubeRequest::CreateSecret { manifest, .. }
             | KubeRequest::Update { manifest, .. },
         ) => {
             whole(hash, manifest);
@@ -116,7 +117,7 @@ fn take_action(hash: &mut Sha256, action: &Action) {
         }
         Action::Watch(WatchCommand::Stop { kind }) => line(hash, format_args!("{kind} ")),
         Action::Kube(KubeRequest::Discover { api_version }) => line(hash, format_args!("{api_version} ")),
-        Action::Kube(KubeRequest::Get { .. }) => {}
+        Action::Kube(KubeRequest::Get { .. } | KubeRequest::GetLengths { .. }) => {}
         Action::Http(fetch) => line(hash, format_args!("{fetch:?} ")),
         Action::Registry(query) => line(hash, format_args!("{query:?} ")),
         Action::Broker(request) => line(hash, format_args!("{request:?} ")),

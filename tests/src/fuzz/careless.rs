@@ -10,6 +10,7 @@ use lockstep_engine::image::FoundImage;
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting};
 use lockstep_engine::time::{Monotonic, Now, Wall};
+use lockstep_engine::wire;
 use lockstep_namespaceclass::names::FIELD_MANAGER;
 use serde_json::{Value, json};
 
@@ -123,6 +124,22 @@ impl World {
             }
             Action::Kube(KubeRequest::Create { target, .. }) if self.objects.contains_key(target) => {
                 Err(Failure::new(Class::AlreadyExists, "there is such an object"))
+            }
+            Action::Kube(KubeRequest::GetLengths { target }) => match self.objects.get(target) {
+                Some(object) => Ok(Success::Object(Arc::new(wire::lengths(object)))),
+                None => Err(Failure::new(Class::NotFound, "no such object")),
+            },
+            Action::Kube(KubeRequest::CreateSecret { target, .. }) if self.objects.contains_key(target) => {
+                Err(Failure::new(Class::AlreadyExists, "there is such an object"))
+            }
+            Action::Kube(request @ KubeRequest::CreateSecret { .. }) => {
+                match &*wire::generated(request, |_| Ok(()))? {
+                    KubeRequest::CreateSecret { target, manifest, .. } => {
+                        let object = self.write(target, manifest, false, events);
+                        Ok(Success::Object(Arc::new(wire::lengths(&object))))
+                    }
+                    _ => Ok(Success::Done),
+                }
             }
             Action::Kube(
                 KubeRequest::Create { target, manifest: change }

@@ -49,10 +49,12 @@ fn secret(request: &KubeRequest) -> Option<&Value> {
     let (target, manifest) = match request {
         KubeRequest::Apply { target, manifest }
         | KubeRequest::Create { target, manifest }
+        | KubeRequest::CreateSecret { target, manifest, .. }
         | KubeRequest::Update { target, manifest } => (target, manifest),
         KubeRequest::Patch { target, patch, .. } => (target, patch),
         KubeRequest::Discover { .. }
         | KubeRequest::Get { .. }
+        | KubeRequest::GetLengths { .. }
         | KubeRequest::List { .. }
         | KubeRequest::Delete { .. } => return None,
     };

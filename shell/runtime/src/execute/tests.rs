@@ -1,5 +1,8 @@
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::Request;
 use kube::client::Body;
 use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Subresource, Success};
@@ -165,6 +168,30 @@ async fn a_refusal_keeps_the_servers_message_without_secrets() {
     let (_, _, outcome) =
         exchange(Action::Kube(KubeRequest::Apply { target: secret, manifest }), 422, status).await;
     assert_eq!(outcome, Err(Failure::new(Class::Invalid, "illegal base64: ***")));
+}
+
+/// The server's answer contains the Secret that was sent.
+#[tokio::test]
+async fn a_generated_value_is_random_and_is_only_sent() {
+    let target = ObjectRef::namespaced(&Kind::known("", "v1", "Secret", "secrets", true), "ns", "a");
+    let manifest = Arc::new(json!({"metadata": {"name": "a"}}));
+    let generate = BTreeMap::from([("key".to_owned(), 32)]);
+    let create = Action::Kube(KubeRequest::CreateSecret { target, manifest, generate });
+    let mut keys = BTreeSet::new();
+    for _ in 0..2 {
+        let (line, body, _) = exchange(create.clone(), 422, json!({"kind": "Status"})).await;
+        assert!(line.starts_with("POST /api/v1/namespaces/ns/secrets?"), "{line}");
+        let key = STANDARD.decode(body["data"]["key"].as_str().unwrap()).unwrap();
+        assert_eq!(key.len(), 32);
+        keys.insert(key);
+    }
+    assert_eq!(keys.len(), 2, "the same key was generated twice");
+
+    let secret =
+        json!({"kind": "Secret", "metadata": {"name": "a"}, "data": {"key": STANDARD.encode([7; 32])}});
+    let (_, _, outcome) = exchange(create, 201, secret).await;
+    let expected = json!({"metadata": {"name": "a"}, "lengths": {"key": 32}});
+    assert_eq!(outcome, Ok(Success::Object(Arc::new(expected))));
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ use super::faults::{FaultModel, FaultVerdict, Transit};
 use super::journal::{Author, Carried, What};
 use super::process::{Process, Program};
 use super::state::{Arrival, Cluster};
+use crate::secret;
 
 /// Describes why a cluster did not become idle.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -301,6 +302,11 @@ impl<W: FaultModel> Cluster<W> {
                 return Err(Failure::new(Class::Invalid, format!("nothing here executes {}", action.name())));
             }
         };
+        let revision = self.server.revision();
+        let request = &*wire::generated(request, |value| {
+            secret::fill(revision, value);
+            Ok(())
+        })?;
         let it = &self.processes[process];
         let manager = wire::field_manager(it.machine.name());
         let (author, encoded) = match &it.program {
@@ -329,6 +335,10 @@ fn takes_object(request: &KubeRequest) -> bool {
         | KubeRequest::Create { .. }
         | KubeRequest::Update { .. }
         | KubeRequest::Patch { .. } => true,
-        KubeRequest::Discover { .. } | KubeRequest::List { .. } | KubeRequest::Delete { .. } => false,
+        KubeRequest::Discover { .. }
+        | KubeRequest::GetLengths { .. }
+        | KubeRequest::CreateSecret { .. }
+        | KubeRequest::List { .. }
+        | KubeRequest::Delete { .. } => false,
     }
 }

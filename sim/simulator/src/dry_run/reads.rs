@@ -83,10 +83,13 @@ impl<'a> Reads<'a> {
     pub(super) fn kube(&mut self, server: &ApiServer, request: &KubeRequest) {
         match request {
             KubeRequest::List { kind, scope } => self.listed(server, kind, scope),
-            KubeRequest::Get { target, .. } => self.target(server, target),
+            KubeRequest::Get { target, .. } | KubeRequest::GetLengths { target } => {
+                self.target(server, target);
+            }
             KubeRequest::Discover { api_version } => self.discover(server, api_version),
             KubeRequest::Apply { target, .. }
             | KubeRequest::Create { target, .. }
+            | KubeRequest::CreateSecret { target, .. }
             | KubeRequest::Update { target, .. }
             | KubeRequest::Patch { target, .. }
             | KubeRequest::Delete { target, .. } => self.written(server, target),

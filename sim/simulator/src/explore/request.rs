@@ -13,6 +13,7 @@ use super::print::hash;
 use super::process::{Answer, Message, WatchEvent};
 use super::world::World;
 use crate::cluster::{Author, Carried, Change, FaultVerdict, What};
+use crate::secret;
 
 impl World {
     /// Executes a request of a process, or the fault that prevents it.
@@ -78,6 +79,11 @@ impl World {
         let Action::Kube(request) = action else {
             return Err(Failure::new(Class::Invalid, format!("nothing here executes {}", action.name())));
         };
+        let revision = self.server.model.revision();
+        let request = &*wire::generated(request, |value| {
+            secret::fill(revision, value);
+            Ok(())
+        })?;
         let encoded = wire::encode(request, &manager)?;
         let encoded = match self.setup.bug.and_then(|bug| bug.garble) {
             Some(garble) => garble(request, encoded),

@@ -85,6 +85,7 @@ pub(super) fn body(action: &Action) -> Option<Arc<Value>> {
         Action::Kube(
             KubeRequest::Apply { manifest, .. }
             | KubeRequest::Create { manifest, .. }
+            | KubeRequest::CreateSecret { manifest, .. }
             | KubeRequest::Update { manifest, .. },
         ) => Some(Arc::clone(manifest)),
         Action::Kube(KubeRequest::Patch { patch, .. }) => Some(Arc::clone(patch)),
@@ -95,7 +96,12 @@ pub(super) fn body(action: &Action) -> Option<Arc<Value>> {
             serde_json::to_value(events).ok().map(Arc::new)
         }
         Action::Watch(_)
-        | Action::Kube(KubeRequest::Discover { .. } | KubeRequest::Get { .. } | KubeRequest::List { .. })
+        | Action::Kube(
+            KubeRequest::Discover { .. }
+            | KubeRequest::Get { .. }
+            | KubeRequest::GetLengths { .. }
+            | KubeRequest::List { .. },
+        )
         | Action::Http(_)
         | Action::Registry(_)
         | Action::Broker(BrokerRequest::Connect { .. }) => None,

@@ -260,6 +260,9 @@ fn trimmed(step: Step) -> Step {
             Action::Kube(KubeRequest::Create { target, .. }) => {
                 Action::Kube(KubeRequest::Create { target, manifest })
             }
+            Action::Kube(KubeRequest::CreateSecret { target, generate, .. }) => {
+                Action::Kube(KubeRequest::CreateSecret { target, manifest, generate })
+            }
             Action::Kube(KubeRequest::Update { target, .. }) => {
                 Action::Kube(KubeRequest::Update { target, manifest })
             }
