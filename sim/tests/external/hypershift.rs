@@ -2,13 +2,14 @@
 //! successive reasons and messages. Messages without an observation, and without a line of HyperShift's sources, are left empty
 //! and not compared.
 
+use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_external as external;
 use lockstep_external::hypershift::{self, HyperShift};
 use lockstep_sim::cluster::What;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
-use super::manifests::{hosted_cluster, node_pool, on_node_ports, pool};
+use super::manifests::{NAMESPACE, hosted_cluster, node_pool, on_node_ports, pool, secret};
 
 /// The situation in which conditions are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,10 @@ enum When {
     WithoutPullSecret,
     /// There is no SSH key.
     WithoutSshKey,
+    /// There is no Secret with the key for etcd.
+    WithoutEncryptionSecret,
+    /// The Secret has no key for etcd.
+    WithoutEncryptionKey,
     /// The management cluster has no Routes.
     WithoutRoutes,
 }
@@ -184,6 +189,22 @@ const TABLE: &[Row] = &[
     ),
     row(When::WithoutSshKey, "HostedCluster", "Progressing", &[AT_EXPECTED_VERSION]),
     row(
+        When::WithoutEncryptionSecret,
+        "HostedCluster",
+        "ReconciliationSucceeded",
+        &[("False/ReconciliationError", "failed to get active aescbc secret etcd: ")],
+    ),
+    row(When::WithoutEncryptionSecret, "HostedCluster", "Progressing", &[AT_EXPECTED_VERSION]),
+    // HyperShift only logs it, so nothing but the missing control plane shows it.
+    row(
+        When::WithoutEncryptionKey,
+        "HostedCluster",
+        "ReconciliationSucceeded",
+        &[("True/ReconciliatonSucceeded", "")],
+    ),
+    row(When::WithoutEncryptionKey, "HostedCluster", "Progressing", &[AT_EXPECTED_VERSION]),
+    row(When::WithoutEncryptionKey, "HostedCluster", "Available", &[("False/WaitingForAvailable", "")]),
+    row(
         When::WithoutRoutes,
         "HostedCluster",
         "ValidConfiguration",
@@ -248,6 +269,17 @@ fn after(when: When) -> Bench {
         }
         When::WithoutPullSecret => without("pull-secret"),
         When::WithoutSshKey => without("ssh-key"),
+        When::WithoutEncryptionSecret => {
+            let mut bench = Bench::new();
+            bench.create(&encrypted());
+            bench
+        }
+        When::WithoutEncryptionKey => {
+            let mut bench = Bench::new();
+            bench.create(&secret("etcd", "another"));
+            bench.create(&encrypted());
+            bench
+        }
         When::WithoutRoutes => {
             let mut bench = Bench::running(&definitions, HyperShift { routes: false });
             bench.create(&hosted_cluster("prod"));
@@ -297,6 +329,40 @@ fn hypershift_says_what_the_real_one_says() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Returns a HostedCluster that encrypts etcd with the key in the Secret `etcd`.
+fn encrypted() -> Value {
+    let mut cluster = hosted_cluster("prod");
+    let key = json!({ "name": "etcd" });
+    cluster["spec"]["secretEncryption"] = json!({ "type": "aescbc", "aescbc": { "activeKey": key } });
+    cluster
+}
+
+/// HyperShift works with a copy of the key for etcd. It replaces the copy when the key changes, and keeps it when the key is gone.
+#[test]
+fn the_key_for_etcd_is_copied() {
+    let mut bench = Bench::new();
+    bench.create(&pool("vips", "192.0.2.10/32", true));
+    bench.create(&secret("etcd", "key"));
+    bench.create(&encrypted());
+    bench.settle();
+    let copy = |bench: &mut Bench| {
+        let target = ObjectRef::namespaced(
+            &Kind::known("", "v1", "Secret", "secrets", true),
+            &format!("{NAMESPACE}-prod"),
+            "etcd",
+        );
+        bench.cluster.server.object(&target).map(|copy| copy["data"].clone()).unwrap_or_default()
+    };
+    let of_user = bench.get("Secret", "etcd")["data"].clone();
+    assert_eq!((copy(&mut bench), of_user["key"].is_string()), (of_user.clone(), true));
+    bench.merge("Secret", "etcd", &json!({ "data": { "key": "YW5vdGhlcg==" } }));
+    bench.settle();
+    assert_eq!(copy(&mut bench), json!({ "key": "YW5vdGhlcg==" }));
+    bench.delete("Secret", "etcd");
+    bench.settle();
+    assert_eq!(copy(&mut bench), json!({ "key": "YW5vdGhlcg==" }));
 }
 
 /// Images in histories are resolved, the kubeconfig has the cluster's labels, and Secrets are marked as referenced.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::endpoint::{Endpoint, endpoint, port, strategy};
 use super::judge::judge;
-use super::model::{FINALIZER, api_server_service, hosted_cluster_kind, kubeconfig};
+use super::model::{FINALIZER, KEY, api_server_service, hosted_cluster_kind, key_source, kubeconfig};
 use super::status;
 use crate::dpu_clusters::Access;
 use crate::kinds::{namespace_kind, secret_kind};
@@ -19,7 +19,7 @@ use crate::read_view::ReadView;
 use crate::status::is_true;
 
 /// A placeholder for a client key. It contains the word by which simulations search for leaked secrets.
-const KEY: &str = "tops3cretAAA";
+const CLIENT_KEY: &str = "tops3cretAAA";
 
 /// Prefix of the annotation on a Secret to which a HostedCluster refers, before the name of the HostedCluster.
 const REFERENCED: &str = "referenced-resource.hypershift.openshift.io/";
@@ -36,6 +36,7 @@ pub(super) fn tend(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value,
         identify(look, target, cluster);
         mark_references(look, cluster);
         build(look, cluster);
+        copy_key(look, cluster);
     }
     let status = status::of(look, target, cluster, &judged);
     look.keep_status(target, cluster, &status);
@@ -61,9 +62,11 @@ fn identify(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value) {
 /// Marks the Secrets to which the cluster refers.
 fn mark_references(look: &mut ReadView<'_>, cluster: &Value) {
     let mark = format!("{REFERENCED}{}", metadata(cluster, "name"));
-    for field in ["pullSecret", "sshKey"] {
+    let named = ["pullSecret", "sshKey"].map(|field| {
         let name = cluster["spec"][field]["name"].as_str().unwrap_or_default();
-        let target = ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), name);
+        ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), name)
+    });
+    for target in named.into_iter().chain(key_source(cluster)) {
         let Some(secret) = look.get(&target).filter(|secret| annotation(secret, &mark).is_none()) else {
             continue;
         };
@@ -71,6 +74,29 @@ fn mark_references(look: &mut ReadView<'_>, cluster: &Value) {
             let metadata = json!({ "uid": metadata(secret, "uid"), "annotations": { &mark: "managed" } });
             let patch = Arc::new(json!({ "metadata": metadata }));
             look.ask(Action::Kube(KubeRequest::Patch { target, subresource: None, patch }));
+        }
+    }
+}
+
+/// Keeps a copy of the key for etcd in the namespace of the control plane. Its API server uses the copy. A changed key is copied
+/// too.
+fn copy_key(look: &mut ReadView<'_>, cluster: &Value) {
+    let Some(source) = key_source(cluster) else { return };
+    let place = api_server_service(cluster).namespace.unwrap_or_default();
+    let namespace = look.get(&ObjectRef::cluster(&namespace_kind(), &place));
+    let is_there = namespace.is_some_and(|namespace| !is_deleting(namespace));
+    let (Some(secret), true) = (look.get(&source), is_there) else { return };
+    let target = ObjectRef::namespaced(&secret_kind(), &place, &source.name);
+    let data = json!({ KEY: secret["data"][KEY] });
+    match look.get(&target) {
+        Some(copy) if copy["data"] == data => {}
+        Some(copy) => {
+            let patch = Arc::new(json!({ "metadata": { "uid": metadata(copy, "uid") }, "data": data }));
+            look.ask(Action::Kube(KubeRequest::Patch { target, subresource: None, patch }));
+        }
+        None => {
+            let metadata = json!({ "name": target.name, "namespace": place });
+            create(look, target, json!({ "metadata": metadata, "type": "Opaque", "data": data }));
         }
     }
 }
@@ -139,8 +165,7 @@ fn keep_kubeconfig(look: &mut ReadView<'_>, cluster: &Value, endpoint: &Endpoint
         "name": metadata(cluster, "name"),
         "uid": metadata(cluster, "uid"),
     });
-    let data =
-        json!({ "kubeconfig": STANDARD.encode(Access::by_certificate(&endpoint.url(), KEY).kubeconfig()) });
+    let data = json!({ "kubeconfig": STANDARD.encode(Access::by_certificate(&endpoint.url(), CLIENT_KEY).kubeconfig()) });
     let labels = &cluster["metadata"]["labels"];
     let Some(found) = look.get(&target) else {
         if look.after(&target, "kubeconfig") {

@@ -6,7 +6,7 @@ use lockstep_engine::object::{ObjectRef, annotation, metadata};
 use serde_json::Value;
 
 use super::endpoint::strategy;
-use super::model::{RELEASES, UNREACHABLE};
+use super::model::{KEY, RELEASES, UNREACHABLE, key_source};
 use super::release;
 use crate::addresses::Range;
 use crate::kinds::secret_kind;
@@ -16,6 +16,9 @@ use crate::read_view::ReadView;
 pub(super) const NO_ROUTES: &str = "Routes";
 /// Marks a failure that only the condition about failed reconciles reports.
 pub(super) const RECONCILE_ERROR: &str = "ReconciliationSucceeded";
+
+/// Marks a failure that is only logged, so that no condition reports it.
+pub(super) const LOGGED: &str = "";
 
 /// Why a HostedCluster is blocked.
 #[derive(Debug)]
@@ -43,6 +46,7 @@ pub(super) fn judge<'a>(look: &ReadView<'_>, cluster: &'a Value, routes: bool) -
     }
     configuration(cluster).map_err(invalid)?;
     pull_secret(look, cluster)?;
+    encryption_key(look, cluster)?;
     ssh_key(look, cluster).map_err(|message| Trouble {
         condition: RECONCILE_ERROR,
         reason: "ReconciliationError",
@@ -91,6 +95,23 @@ fn pull_secret(look: &ReadView<'_>, cluster: &Value) -> Result<(), Trouble> {
         }
         Some(secret) if secret["data"][".dockerconfigjson"].is_string() => Ok(()),
         Some(_) => Err(trouble("InvalidImage", "expected .dockerconfigjson key in pull secret".to_owned())),
+    }
+}
+
+/// A missing Secret is an error of the reconcile. A Secret without the key ends it without one.
+fn encryption_key(look: &ReadView<'_>, cluster: &Value) -> Result<(), Trouble> {
+    let Some(source) = key_source(cluster) else { return Ok(()) };
+    let name = &source.name;
+    match look.get(&source) {
+        None => {
+            let message = format!("failed to get active aescbc secret {name}: Secret {name:?} not found");
+            Err(Trouble { condition: RECONCILE_ERROR, reason: "ReconciliationError", message })
+        }
+        Some(secret) if secret["data"][KEY].is_string() => Ok(()),
+        Some(_) => {
+            let message = "Waiting for hosted control plane to be healthy".to_owned();
+            Err(Trouble { condition: LOGGED, reason: "WaitingForAvailable", message })
+        }
     }
 }
 

@@ -49,6 +49,15 @@ pub(super) fn api_server_service(cluster: &Value) -> ObjectRef {
     ObjectRef::namespaced(&service_kind(), &namespace, "kube-apiserver")
 }
 
+/// The key of a Secret's data with which etcd is encrypted.
+pub(super) const KEY: &str = "key";
+
+/// Returns the Secret with the key for etcd to which a cluster refers, if it encrypts etcd.
+pub(super) fn key_source(cluster: &Value) -> Option<ObjectRef> {
+    let name = cluster["spec"]["secretEncryption"]["aescbc"]["activeKey"]["name"].as_str()?;
+    Some(ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), name))
+}
+
 /// Returns the Secret with the administrator's kubeconfig of the cluster.
 pub(super) fn kubeconfig(cluster: &Value) -> ObjectRef {
     let name = format!("{}-admin-kubeconfig", metadata(cluster, "name"));

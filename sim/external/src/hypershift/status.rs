@@ -5,7 +5,7 @@ use lockstep_engine::object::{ObjectRef, annotation};
 use serde_json::{Value, json};
 
 use super::endpoint::{Endpoint, endpoint, strategy};
-use super::judge::{NO_ROUTES, RECONCILE_ERROR, Trouble};
+use super::judge::{LOGGED, NO_ROUTES, RECONCILE_ERROR, Trouble};
 use super::model::{AILS, FLAPPING, NO_NODES, NODES, api_server_service, kubeconfig};
 use super::release;
 use crate::read_view::ReadView;
@@ -65,7 +65,7 @@ pub(super) fn of(
     let history = &status["controlPlaneVersion"]["history"];
     let (rolling, first) = (history[0]["state"] != "Completed", history[1].is_null());
     match judged {
-        Err(trouble) if trouble.condition != RECONCILE_ERROR => {
+        Err(trouble) if ![RECONCILE_ERROR, LOGGED].contains(&trouble.condition) => {
             findings.set("Progressing", False, "Blocked", &trouble.message);
         }
         // The installation of the first version is not an upgrade.
@@ -119,7 +119,9 @@ fn validity(findings: &mut Findings, judged: &Result<&str, Trouble>) {
         }
     }
     match judged {
-        Ok(_) => findings.set("ReconciliationSucceeded", True, "ReconciliatonSucceeded", "It went well."),
+        Ok(_) | Err(Trouble { condition: LOGGED, .. }) => {
+            findings.set("ReconciliationSucceeded", True, "ReconciliatonSucceeded", "It went well.");
+        }
         Err(trouble) => {
             findings.set("ReconciliationSucceeded", False, "ReconciliationError", &trouble.message);
         }
