@@ -65,6 +65,10 @@ const CIDR: &str = concat!(
         "rule": "self.exposeThroughLoadBalancer || !has(self.metalLBVirtualIP) || self.metalLBVirtualIP == ''",
         "message": "metalLBVirtualIP must be empty when exposeThroughLoadBalancer is false",
     },
+    {
+        "rule": "has(self.etcdEncryption) == has(oldSelf.etcdEncryption)",
+        "message": "etcdEncryption can't be added or removed later: what is in etcd already would stay as it is, or could no longer be read",
+    },
 ]))]
 pub struct DPFHCPBridgeSpec {
     /// The DPUCluster that gets the hosted control plane. It may be in another namespace. Immutable.
@@ -116,6 +120,11 @@ pub struct DPFHCPBridgeSpec {
     /// Optional parts of OpenShift that the hosted cluster has or lacks. Immutable once the HostedCluster exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Capabilities>,
+    /// Whether the hosted cluster encrypts Secrets in etcd (AES-CBC): Generated for a key that the operator generates. Without
+    /// it they are not encrypted. It can't be added or removed later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "etcd_encryption")]
+    pub etcd_encryption: Option<String>,
 }
 
 /// The networks of a hosted cluster.
@@ -221,6 +230,13 @@ pub struct DPFHCPBridgeStatus {
 pub const HIGHLY_AVAILABLE: &str = "HighlyAvailable";
 /// See [`HIGHLY_AVAILABLE`].
 pub const SINGLE_REPLICA: &str = "SingleReplica";
+
+/// The operator generates the key.
+pub const GENERATED: &str = "Generated";
+
+fn etcd_encryption(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": [GENERATED] })
+}
 
 fn availability_policy(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": [HIGHLY_AVAILABLE, SINGLE_REPLICA] })

@@ -10,6 +10,8 @@ mod bystanders;
 mod changes;
 #[path = "bridge/deletion.rs"]
 mod deletion;
+#[path = "bridge/encryption.rs"]
+mod encryption;
 mod every_failure;
 #[path = "bridge/failures.rs"]
 mod failures;

@@ -3,7 +3,7 @@
 //! | module | condition |
 //! | --- | --- |
 //! | [`dpucluster`] | `DPUClusterValid` |
-//! | [`prerequisites`], [`release_image`], [`vip`] | `PrerequisitesMet` |
+//! | [`prerequisites`], [`encryption_key`], [`release_image`], [`vip`] | `PrerequisitesMet` |
 //! | [`hosted_cluster`] | `HostedClusterCreated` |
 //! | [`spec_applied`], [`upgrade`] | `SpecApplied` |
 //! | [`node_pool`] | `NodePoolReady` |
@@ -12,6 +12,7 @@
 //! | [`readiness`] | `Ready`, `Provisioned` |
 
 pub mod dpucluster;
+pub mod encryption_key;
 pub mod exposure;
 pub mod hosted_cluster;
 pub mod kubeconfig;

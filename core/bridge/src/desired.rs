@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | [`hosted_cluster`], [`node_pool`] | the HostedCluster, the NodePool |
 //! | [`secret_copy`] | copies of Secrets |
+//! | [`encryption_key`] | the key for etcd |
 //! | [`address`] | the annotation of the API server's Service |
 //! | [`kubeconfig`] | the reference of the DPUCluster to its kubeconfig |
 
 pub mod address;
+pub mod encryption_key;
 pub mod hosted_cluster;
 pub mod kubeconfig;
 mod manifest;

@@ -20,6 +20,7 @@
 //! | [`snapshot`] | the input of one decision | |
 //! | [`desired::hosted_cluster`], [`desired::node_pool`] | HostedCluster, NodePool | "Spec Fields" |
 //! | [`desired::secret_copy`] | copies of Secrets | "Field: `sshKeySecretRef`", "Field: `pullSecretRef`" |
+//! | [`desired::encryption_key`] | the key for etcd | |
 //! | [`desired::address`] | the request for MetalLB's address | "Field: `metalLBVirtualIP`" |
 //! | [`desired::kubeconfig`] | the DPUCluster's kubeconfig | "Field: `kubeconfigSecretRef`" |
 //! | [`checks`] | the findings of conditions | "DPUCluster Validation", "Reconciliation Validation", "Status Conditions" |

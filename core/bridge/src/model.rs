@@ -6,13 +6,14 @@
 //! | [`bridge`] | DPFHCPBridge objects |
 //! | [`hosted_cluster`], [`rollout`], [`hypershift`] | HostedClusters, their versions, conditions of HyperShift |
 //! | [`service`], [`pool`], [`node`] | the addresses of Services, IPAddressPools, Nodes |
-//! | [`secret`], [`image`], [`address_request`] | what a pass remembers about Secrets, the release image, MetalLB |
+//! | [`secret`], [`encryption_key`], [`image`], [`address_request`] | what a pass remembers about Secrets, the key for etcd, the release image, MetalLB |
 //! | [`managed_object`] | the objects that are written |
 
 use lockstep_engine::action::Failure;
 
 pub mod address_request;
 pub mod bridge;
+pub mod encryption_key;
 pub mod hosted_cluster;
 pub mod hypershift;
 pub mod image;

@@ -26,9 +26,11 @@ use super::controller::{Controller, RECONCILER};
 use super::desired::address;
 use super::events;
 use super::model::bridge::Bridge;
+use super::model::encryption_key::Measured;
 use super::model::managed_object::ManagedObject;
 use super::model::source::Source;
 use super::names::{FINALIZER, bridge_ref};
+use super::snapshot::{BridgeSnapshot, KeyState};
 use super::status::StatusDelta;
 
 pub mod delete;
@@ -120,7 +122,9 @@ impl Controller {
     }
 
     fn look(&mut self, key: &Name, now: Now) -> Next<Stage> {
-        let progress = ReconcileProgress::begin(now);
+        let mut progress = ReconcileProgress::begin(now);
+        let lacks_key = |snapshot: &BridgeSnapshot<'_>| snapshot.encryption_key() == Some(KeyState::Missing);
+        progress.lacks_key = progress.with_snapshot(&self.store, key, now, lacks_key) == Some(true);
         match self.plan_reads(key, &progress, now) {
             Some((reads, gets)) => Next::Await(gets, Stage::Looking(progress, reads)),
             None => self.report(key, progress, now),
@@ -129,8 +133,8 @@ impl Controller {
 
     /// Executes the next missing write.
     fn act(&mut self, key: &Name, progress: ReconcileProgress, now: Now) -> Next<Stage> {
-        let next = progress
-            .with_snapshot(&self.store, key, now, |snapshot| plan::next_write(snapshot, &progress.written));
+        let next =
+            progress.with_snapshot(&self.store, key, now, |snapshot| plan::next_write(snapshot, &progress));
         match next.flatten() {
             Some((object, action)) => Next::Await(vec![action], Stage::Acting(progress, object)),
             None => self.report(key, progress, now),
@@ -152,6 +156,9 @@ impl Controller {
                     progress.dpu_cluster = Some(Ok(Source::DpuClusters.trim(&object)));
                 }
                 self.absorb(key, managed.source(), &object);
+                if managed == ManagedObject::EncryptionKey {
+                    self.store.memories.entry(key.clone()).or_default().key = Some(Measured::new(&object));
+                }
                 if managed == ManagedObject::Service {
                     let asked = progress.with_snapshot(&self.store, key, now, address::asked).flatten();
                     self.store.memories.entry(key.clone()).or_default().asked = asked;

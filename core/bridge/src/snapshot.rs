@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::model::Lookup;
 use super::model::bridge::Bridge;
+use super::model::encryption_key;
 use super::model::image::Checked;
 use super::model::managed_object::ManagedObject;
 use super::model::node;
@@ -67,6 +68,23 @@ pub enum SecretState<'a> {
     Copied,
 }
 
+/// The state of the Secret with the key for etcd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyState {
+    /// It does not exist.
+    Missing,
+    /// It can't be watched.
+    Unknown,
+    /// It belongs to another owner, and no HostedCluster uses it.
+    Foreign,
+    /// It has to be measured.
+    Unread,
+    /// It has no key of the right size.
+    Bad,
+    /// It has a key.
+    Usable,
+}
+
 impl<'a> BridgeSnapshot<'a> {
     /// Returns the HostedCluster.
     pub fn hosted_cluster(&self) -> OwnedObject<'a> {
@@ -112,6 +130,30 @@ impl<'a> BridgeSnapshot<'a> {
             },
             _ => SecretState::Unread,
         }
+    }
+
+    /// Returns the state of the key for etcd; `None` if etcd is not encrypted, or the HostedCluster uses another key. The key of
+    /// an existing HostedCluster may be one that a user has restored, without its owner.
+    pub fn encryption_key(&self) -> Option<KeyState> {
+        self.spec.etcd_encryption.as_ref()?;
+        let cluster = self.hosted_cluster();
+        if cluster.ours().is_some_and(|cluster| !encryption_key::is_used(cluster, self.key)) {
+            return None;
+        }
+        let secret = match self.store.find(Source::Secrets, &encryption_key::secret(self.key)) {
+            Err(_) => return Some(KeyState::Unknown),
+            Ok(None) => return Some(KeyState::Missing),
+            Ok(Some(secret)) => secret,
+        };
+        let is_ours = controller_uid(secret) == Some(&self.bridge.uid);
+        if !is_ours && matches!(cluster, OwnedObject::Absent) {
+            return Some(KeyState::Foreign);
+        }
+        Some(match self.memory.key.as_ref().and_then(|measured| measured.has_key(secret)) {
+            None => KeyState::Unread,
+            Some(false) => KeyState::Bad,
+            Some(true) => KeyState::Usable,
+        })
     }
 
     /// Returns whether HyperShift has created the kubeconfig: the Secret belongs to the HostedCluster, which names it.

@@ -19,6 +19,7 @@ use super::checks::{
 };
 use super::model::Lookup;
 use super::model::bridge::Bridge;
+use super::model::encryption_key;
 use super::model::hypershift;
 use super::model::managed_object::ManagedObject;
 use super::model::secret::SecretRole;
@@ -129,6 +130,12 @@ pub fn unmet(snapshot: &BridgeSnapshot<'_>) -> Vec<Unmet> {
             let source = role.source(snapshot.key, snapshot.spec);
             unmet.push(Unmet::wait(format!("Secret {source} can't be handed on ({})", failure.message)));
         }
+    }
+    if let Some(failure) = snapshot.failure(ManagedObject::EncryptionKey) {
+        let secret = encryption_key::secret(snapshot.key);
+        let message =
+            format!("Secret {secret}, the key for etcd, can't be read or created ({})", failure.message);
+        unmet.push(Unmet::wait(message));
     }
     unmet
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::model::address_request::AddressRequest;
 use super::model::bridge::{Bridge, Index};
+use super::model::encryption_key::Measured;
 use super::model::image::Checked;
 use super::model::secret::{SecretRole, Verified};
 use super::model::service;
@@ -52,6 +53,9 @@ pub struct Memory {
     /// Secrets that were read and compared with their copies.
     #[serde(with = "pairs")]
     pub secrets: BTreeMap<SecretRole, Verified>,
+    /// The size of the key for etcd.
+    #[serde(default)]
+    pub key: Option<Measured>,
     /// The registry's answer about the release image.
     pub image: Option<Checked>,
     /// The last request to MetalLB for a free address.

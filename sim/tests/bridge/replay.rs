@@ -1,16 +1,18 @@
 //! The recorded input of the controller leads to the same decisions again, and contains no secret.
 
 use lockstep_bridge::Controller;
+use lockstep_sim::invariant::SECRET;
 use serde_json::json;
 
 use super::bench::{Bench, config};
-use super::objects::{NAMESPACE, PASSWORD, UPGRADE, bridge, docker_config, secret};
+use super::encryption::encrypted;
+use super::objects::{NAMESPACE, PASSWORD, UPGRADE, docker_config, secret};
 use super::recorded::replays;
 
 /// Runs a bridge through creation, changes, broken Secrets and deletion, and returns all input of the Bridge.
 fn lived() -> Bench {
     let mut bench = Bench::new();
-    bench.create(&bridge("prod"));
+    bench.create(&encrypted());
     bench.settle();
     bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
     bench.settle();
@@ -30,7 +32,7 @@ fn lived() -> Bench {
 
 #[test]
 fn a_run_without_its_secrets_is_replayed_to_the_same_steps() {
-    let secrets = [PASSWORD, "another-password", "cHVsbGVyOmNvcnJlY3Q"];
+    let secrets = [SECRET, PASSWORD, "another-password", "cHVsbGVyOmNvcnJlY3Q"];
     let lines = replays::<Controller>(&config(), lived().taken, &secrets);
     assert!(lines > 200, "{lines} lines");
 }

@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::object::{ObjectRef, metadata};
 use lockstep_sim::ApiServer;
 use lockstep_sim::cluster::{Author, Change};
 use lockstep_sim::dry_run::{Snapshot, Write};
+use lockstep_sim::invariant::SECRET;
 use serde_json::{Value, json};
 
 /// The beginning of the key of an owner reference in managed fields.
@@ -62,7 +65,7 @@ fn known(snapshot: &Snapshot) -> BTreeSet<String> {
 }
 
 /// Returns a request and its effects, without what two clusters never have in common: the uids and resource versions of new
-/// objects, and the time.
+/// objects, generated keys, and the time.
 fn compared(write: &Write, known: &BTreeSet<String>) -> Value {
     let changes = write.changes.iter().map(|change| {
         json!({ "object": change.object.to_string(), "old": change.old.is_some(), "new": change.new.is_some() })
@@ -94,6 +97,9 @@ fn normalise(value: &mut Value, known: &BTreeSet<String>) {
                         if !known.contains(text) =>
                     {
                         *value = json!("(new)");
+                    }
+                    ("key", Value::String(text)) if text.starts_with(&STANDARD.encode(SECRET)) => {
+                        *value = json!("(generated)");
                     }
                     _ => normalise(value, known),
                 }

@@ -23,9 +23,12 @@ const HUSH: [&str; 6] = [
 pub const NAME: &str = "prod";
 pub(super) const DPUS: &str = "dpus";
 
-/// Creates a bridge that is reached through the load balancer.
+/// Creates a bridge that is reached through the load balancer, and encrypts etcd.
 pub async fn comes(tenant: &Tenant) -> anyhow::Result<()> {
-    let endpoint = becomes_ready(tenant, &tenant.bridge(NAME, DPUS)).await?;
+    let mut bridge = tenant.bridge(NAME, DPUS);
+    bridge["spec"]["etcdEncryption"] = json!("Generated");
+    let endpoint = becomes_ready(tenant, &bridge).await?;
+    key(tenant).await?;
     ensure!(endpoint == format!("https://{}:6443", tenant.address), "{endpoint}");
     tenant.until_condition(NAME, "ServiceExposureReady", "True/LoadBalancerReady").await?;
     Ok(())
@@ -85,6 +88,18 @@ pub(super) async fn has_kubeconfig(tenant: &Tenant) -> anyhow::Result<()> {
 
 fn copy_of_kubeconfig(tenant: &Tenant) -> String {
     format!("{}-{NAME}-dpucluster-kubeconfig", tenant.namespace)
+}
+
+/// Returns the key for etcd, as it is in the Secret. HyperShift has the same one.
+pub async fn key(tenant: &Tenant) -> anyhow::Result<String> {
+    let name = format!("{NAME}-etcd-encryption-key");
+    let secret = tenant.get("Secret", &tenant.namespace, &name).await?.unwrap_or_default();
+    let key = secret["data"]["key"].as_str().unwrap_or_default().to_owned();
+    ensure!(STANDARD.decode(&key)?.len() == 32 && secret["immutable"] == true, "{name} has no key");
+    let place = format!("{}-{NAME}", tenant.namespace);
+    let copy = tenant.get("Secret", &place, &name).await?.unwrap_or_default();
+    ensure!(copy["data"]["key"] == *key, "HyperShift has another key");
+    Ok(key)
 }
 
 /// Rolls out another image. The bridge stays ready.
@@ -154,7 +169,7 @@ pub async fn goes(tenant: &Tenant) -> anyhow::Result<()> {
         ensure!(tenant.get(kind, namespace, name).await?.is_none(), "{kind} {name} is left");
     }
     // The garbage collector deletes the rest with its owner.
-    for secret in ["pull-secret", "ssh-key", "admin-kubeconfig"] {
+    for secret in ["pull-secret", "ssh-key", "etcd-encryption-key", "admin-kubeconfig"] {
         tenant.gone("Secret", namespace, &format!("{NAME}-{secret}")).await?;
     }
     tenant.gone("Namespace", "", &format!("{namespace}-{NAME}")).await?;
@@ -183,6 +198,16 @@ pub fn hushed(output: &str) -> anyhow::Result<()> {
                 "{hush} is in the output in base64: {output}"
             );
         }
+    }
+    Ok(())
+}
+
+/// Checks that the text does not contain a key: neither as it is in its Secret, nor as a list of bytes.
+pub fn hides(output: &str, key: &str) -> anyhow::Result<()> {
+    let bytes = STANDARD.decode(key)?;
+    let list = format!("{:?}", &bytes[..8]);
+    for form in [key.trim_end_matches('='), list.trim_matches(['[', ']'])] {
+        ensure!(!output.contains(form), "the key for etcd is in the output: {output}");
     }
     Ok(())
 }
@@ -217,5 +242,10 @@ mod tests {
             assert!(hushed(&format!("{output}: {encoded}")).is_err(), "{encoded}");
         }
         assert!(hushed("").is_err());
+        let key = STANDARD.encode([7; 32]);
+        assert!(hides(output, &key).is_ok());
+        for shown in [key.clone(), format!("{:?}", [7; 32])] {
+            assert!(hides(&format!("{output}: {shown}"), &key).is_err(), "{shown}");
+        }
     }
 }

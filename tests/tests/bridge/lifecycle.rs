@@ -15,11 +15,13 @@ pub(crate) async fn a_bridge_is_created_changed_and_deleted(site: &Site, number:
     lifecycle::is_upgraded(&tenant).await?;
     lifecycle::has_secrets_rotated(&tenant).await?;
     lifecycle::loses_its_dpu_cluster(&tenant).await?;
-    let shown = lifecycle::shown(&tenant).await?;
+    let (shown, key) = (lifecycle::shown(&tenant).await?, lifecycle::key(&tenant).await?);
     lifecycle::goes(&tenant).await?;
-    lifecycle::hushed(&shown)?;
-    lifecycle::hushed(&lifecycle::shown(&tenant).await?)?;
-    lifecycle::hushed(&site.bridge.reported()?)
+    for output in [shown, lifecycle::shown(&tenant).await?, site.bridge.reported()?] {
+        lifecycle::hushed(&output)?;
+        lifecycle::hides(&output, &key)?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn a_bridge_on_node_ports(site: &Site, number: u8) -> anyhow::Result<()> {
@@ -64,6 +66,7 @@ async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Res
         ("Secret", namespace, "ssh"),
         ("Secret", namespace, "prod-pull-secret"),
         ("Secret", namespace, "prod-ssh-key"),
+        ("Secret", namespace, "prod-etcd-encryption-key"),
         ("Secret", namespace, "prod-admin-kubeconfig"),
         ("Secret", &dpus, &copy),
         ("HostedCluster", namespace, lifecycle::NAME),

@@ -166,6 +166,12 @@ pub(super) async fn references(court: Court) -> anyhow::Result<()> {
     Ok(())
 }
 
+pub(super) async fn etcd_encryption(court: Court) -> anyhow::Result<()> {
+    let values = [json!("Generated"), json!("generated"), json!(""), json!(true), Value::Null];
+    insta::assert_snapshot!("etcd_encryption", court.judge_each("etcdEncryption", values.map(Some)).await?);
+    Ok(())
+}
+
 pub(super) async fn networks_and_capabilities_are_those_that_hypershift_accepts(
     court: Court,
 ) -> anyhow::Result<()> {

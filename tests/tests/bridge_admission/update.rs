@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use lockstep_tests::admission::{JSON, MERGE};
 
-use super::{Court, bridge, json, set, spec};
+use super::{Court, Value, bridge, json, set, spec};
 
 pub(super) async fn what_is_immutable_stays(court: Court) -> anyhow::Result<()> {
     court.create(&bridge(Some(spec()))).await?;
@@ -35,6 +35,29 @@ pub(super) async fn what_is_immutable_stays(court: Court) -> anyhow::Result<()> 
         writeln!(results, "{patch}\n    {}", court.judge_change("PATCH", JSON, &patch).await?)?;
     }
     insta::assert_snapshot!("what_is_immutable_stays", results);
+    Ok(())
+}
+
+pub(super) async fn encryption_is_chosen_at_creation(court: Court) -> anyhow::Result<()> {
+    let mut results = String::new();
+    let mut encrypted = spec();
+    set(&mut encrypted, "etcdEncryption", Some(json!("Generated")));
+    for (title, spec) in [("without", spec()), ("with", encrypted)] {
+        court.create(&bridge(Some(spec))).await?;
+        for change in [
+            json!({"spec": {"etcdEncryption": null, "clusterType": "dpf-other"}}),
+            json!({"spec": {"etcdEncryption": "Generated", "clusterType": "dpf-other"}}),
+            json!({"spec": {"clusterType": "dpf-other"}}),
+        ] {
+            let answer = court.judge_change("PATCH", MERGE, &change).await?;
+            writeln!(results, "{title}: {change}\n    {answer}")?;
+        }
+        court
+            .ask("DELETE", "/bridge", "application/json", &Value::Null)
+            .await?
+            .map_err(anyhow::Error::msg)?;
+    }
+    insta::assert_snapshot!("encryption_is_chosen_at_creation", results);
     Ok(())
 }
 

@@ -13,13 +13,17 @@ pub(crate) async fn the_lifecycle_of_a_bridge_replays(site: Site) -> anyhow::Res
     let tenant = Tenant::move_in(site.client.clone(), "replay", 10, surroundings.repository()).await?;
     lifecycle::comes(&tenant).await?;
     lifecycle::has_secrets_rotated(&tenant).await?;
+    let key = lifecycle::key(&tenant).await?;
     lifecycle::goes(&tenant).await?;
     operator.terminate()?;
 
     let text = site.read("run.jsonl")?;
     lifecycle::hushed(&text)?;
+    lifecycle::hides(&text, &key)?;
     // The recording contains the Secrets, with placeholders for their values.
-    for written in ["prod-pull-secret", "prod-ssh-key", "replay-prod-dpucluster-kubeconfig"] {
+    for written in
+        ["prod-pull-secret", "prod-ssh-key", "prod-etcd-encryption-key", "replay-prod-dpucluster-kubeconfig"]
+    {
         ensure!(text.contains(&format!("\"name\":\"{written}\"")), "{written}: {text}");
     }
     for key in [".dockerconfigjson", "ssh-publickey", "id_rsa.pub", "kubeconfig", "super-admin.conf"] {

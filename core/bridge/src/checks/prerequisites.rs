@@ -13,7 +13,7 @@ use lockstep_engine::object::{Name, is_deleting};
 
 use super::unmet::{Resolution, Unmet};
 use super::unwatched::{unwatched, unwatched_bridges};
-use super::{release_image, vip};
+use super::{encryption_key, release_image, vip};
 use crate::model::bridge::Index;
 use crate::model::secret::SecretRole;
 use crate::model::source::Source;
@@ -33,6 +33,7 @@ pub fn check(snapshot: &BridgeSnapshot<'_>) -> Vec<Unmet> {
     unmet.extend(in_use(snapshot));
     unmet.extend(secret(snapshot, SecretRole::Pull));
     unmet.extend(secret(snapshot, SecretRole::Ssh));
+    unmet.extend(encryption_key::check(snapshot));
     if is_new {
         unmet.extend(name(snapshot.key));
         unmet.extend(shared_namespace(snapshot));

@@ -10,7 +10,7 @@ use lockstep_engine::object::metadata;
 use lockstep_engine::time::Now;
 use serde_json::Value;
 
-use super::{exposure, upgrade};
+use super::{encryption_key, exposure, upgrade};
 use crate::model::hosted_cluster::{has_endpoint, serves};
 use crate::model::hypershift::{condition as condition_of, is, words};
 use crate::model::rollout::is_blocked;
@@ -79,6 +79,7 @@ pub fn ready(snapshot: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
     let obstacle = unless(condition::DPU_CLUSTER_VALID, Status::False, reason::VALIDATION_FAILED)
         .or_else(prerequisites)
         .or_else(creation)
+        .or_else(|| hung(snapshot))
         .or_else(|| control_plane(snapshot, snapshot.hosted_cluster().ours()?))
         .or_else(exposure)
         .or_else(injected)
@@ -102,9 +103,18 @@ pub fn ready(snapshot: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
         {
             message = format!("{message}; {}", exposure.message);
         }
+        if let Some(lost) = encryption_key::lost(snapshot) {
+            message = format!("{message}; {lost}");
+        }
         (Status::True, reason::CLUSTER_READY, message)
     });
     Finding { condition: condition::READY, status, reason, message }
+}
+
+/// Returns that a control plane does not come up because its key is lost. HyperShift does not report that.
+fn hung(snapshot: &BridgeSnapshot<'_>) -> Option<(Status, &'static str, String)> {
+    snapshot.hosted_cluster().ours().filter(|cluster| !serves(cluster))?;
+    Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, encryption_key::lost(snapshot)?))
 }
 
 /// Returns the obstacle of a HostedCluster's control plane.

@@ -46,6 +46,7 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Option<Finding> {
             "capabilities",
             *capabilities == wanted.capabilities.as_ref().map_or(json!({}), hosted_cluster::capabilities),
         ),
+        ("etcdEncryption", wanted.etcd_encryption.is_none() || spec["secretEncryption"].is_object()),
     ];
     let ignored: Vec<&str> = fields.iter().filter(|(_, holds)| !holds).map(|(field, _)| *field).collect();
     Some(finding(if ignored.is_empty() {

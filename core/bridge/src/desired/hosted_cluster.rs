@@ -9,6 +9,7 @@ use lockstep_engine::action::Action;
 use serde_json::{Value, json};
 
 use super::manifest;
+use crate::model::encryption_key;
 use crate::model::hosted_cluster::SERVICES;
 use crate::model::secret::SecretRole;
 use crate::names;
@@ -73,6 +74,16 @@ fn spec(snapshot: &BridgeSnapshot<'_>, existing: Option<&Value>) -> Option<Value
     };
     if let Some(capabilities) = capabilities {
         spec["capabilities"] = capabilities;
+    }
+    // HyperShift can't remove it. Added later, it would leave what is in etcd already as it is.
+    let encryption = if let Some(existing) = existing {
+        existing["spec"].get("secretEncryption").cloned()
+    } else {
+        let key = json!({ "name": encryption_key::secret(snapshot.key).name });
+        Some(json!({ "type": "aescbc", "aescbc": { "activeKey": key } }))
+    };
+    if let (Some(_), Some(encryption)) = (&wanted.etcd_encryption, encryption) {
+        spec["secretEncryption"] = encryption;
     }
     Some(spec)
 }

@@ -10,6 +10,7 @@ use lockstep_engine::object::{self, Name, generation, is_deleting, metadata, res
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::encryption_key;
 use super::secret::SecretRole;
 use crate::names::{FINALIZER, control_plane_namespace};
 
@@ -108,6 +109,9 @@ impl Cached for Bridge {
             indexes.push(Index::LoadBalancer(spec.expose_through_load_balancer));
             if !spec.metal_lb_virtual_ip.is_empty() {
                 indexes.push(Index::Vip(spec.metal_lb_virtual_ip.clone()));
+            }
+            if spec.etcd_encryption.is_some() {
+                indexes.push(Index::Secret(encryption_key::secret(&self.name)));
             }
             for role in SecretRole::ALL {
                 indexes.push(Index::Secret(role.source(&self.name, spec)));

@@ -10,6 +10,8 @@ use super::source::Source;
 pub enum ManagedObject {
     /// A Secret's copy.
     Secret(SecretRole),
+    /// The Secret with the key for etcd.
+    EncryptionKey,
     /// The HostedCluster.
     HostedCluster,
     /// The NodePool.
@@ -27,6 +29,7 @@ impl ManagedObject {
             Self::Secret(SecretRole::Pull) => "the pull secret",
             Self::Secret(SecretRole::Ssh) => "the SSH keys",
             Self::Secret(SecretRole::Kubeconfig) => "the kubeconfig",
+            Self::EncryptionKey => "the key for etcd",
             Self::HostedCluster => "the HostedCluster",
             Self::NodePool => "the NodePool",
             Self::Service => "the API server's Service",
@@ -37,7 +40,7 @@ impl ManagedObject {
     /// Returns the source through which it is watched.
     pub const fn source(self) -> Source {
         match self {
-            Self::Secret(_) => Source::Secrets,
+            Self::Secret(_) | Self::EncryptionKey => Source::Secrets,
             Self::HostedCluster => Source::HostedClusters,
             Self::NodePool => Source::NodePools,
             Self::Service => Source::Services,

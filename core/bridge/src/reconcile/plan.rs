@@ -1,29 +1,30 @@
 //! The next missing write, and the time of the next reconcile.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_engine::action::Action;
 use lockstep_engine::driver::Verdict;
 
+use super::progress::ReconcileProgress;
 use crate::checks::unmet::Resolution;
 use crate::checks::{self, readiness, release_image, vip};
-use crate::desired::{address, hosted_cluster, kubeconfig, node_pool};
+use crate::desired::{address, encryption_key, hosted_cluster, kubeconfig, node_pool};
 use crate::model::managed_object::ManagedObject;
 use crate::model::source::Source;
 use crate::names::condition;
-use crate::snapshot::{BridgeSnapshot, OwnedObject};
+use crate::snapshot::{BridgeSnapshot, KeyState, OwnedObject};
 use crate::{retry, status};
 
 /// Returns the next write toward the desired state. Nothing is created or changed for a bridge whose DPUCluster is not valid.
 pub fn next_write(
     snapshot: &BridgeSnapshot<'_>,
-    written: &BTreeSet<ManagedObject>,
+    progress: &ReconcileProgress,
 ) -> Option<(ManagedObject, Action)> {
     snapshot.dpu_cluster()?;
     let unmet = status::unmet(snapshot);
-    let is_free = |object: ManagedObject| !written.contains(&object) && snapshot.failure(object).is_none();
+    let is_free =
+        |object: ManagedObject| !progress.written.contains(&object) && snapshot.failure(object).is_none();
     let write = |object: ManagedObject, write: Option<Action>| {
         write.filter(|_| is_free(object)).map(|write| (object, write))
     };
@@ -37,6 +38,14 @@ pub fn next_write(
         OwnedObject::Ours(_) => was_asked && unmet.iter().all(|unmet| unmet.remedy == Resolution::Retry),
         OwnedObject::Unknown(_) | OwnedObject::Foreign | OwnedObject::Going => return None,
     };
+    if matches!(snapshot.hosted_cluster(), OwnedObject::Absent)
+        && let Some(state) = snapshot.encryption_key().filter(|state| *state != KeyState::Usable)
+    {
+        let may_generate = may_change && progress.lacks_key && state == KeyState::Missing;
+        return may_generate
+            .then(|| write(ManagedObject::EncryptionKey, Some(encryption_key::create(snapshot))))
+            .flatten();
+    }
     if may_change && let Some(write) = write(ManagedObject::HostedCluster, hosted_cluster::write(snapshot)) {
         return Some(write);
     }

@@ -22,6 +22,10 @@ pub struct ReconcileProgress {
     pub began: Monotonic,
     /// The DPUCluster, if it had to be read.
     pub dpu_cluster: Option<Lookup<Value>>,
+    /// Whether the key for etcd was missing before the pass read the HostedCluster. A key that vanishes later may be that of a
+    /// HostedCluster that another process has created in the meantime.
+    #[serde(default)]
+    pub lacks_key: bool,
     /// The objects that could not be read or written.
     pub failures: Vec<(ManagedObject, Failure)>,
     /// The objects that were written, or could not be.

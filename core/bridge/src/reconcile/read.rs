@@ -16,11 +16,12 @@ use crate::checks::{dpucluster, release_image};
 use crate::controller::Controller;
 use crate::desired::secret_copy::{self, CopyComparison};
 use crate::model::Lookup;
+use crate::model::encryption_key::{self, Measured};
 use crate::model::image::Checked;
 use crate::model::managed_object::ManagedObject;
 use crate::model::secret::{SecretRole, Verified, marker};
 use crate::model::source::Source;
-use crate::snapshot::{BridgeSnapshot, SecretState};
+use crate::snapshot::{BridgeSnapshot, KeyState, OwnedObject, SecretState};
 use crate::{metrics, names};
 
 /// An object to read.
@@ -34,6 +35,8 @@ pub enum Read {
     Secret(SecretRole),
     /// Its copy.
     Copy(SecretRole),
+    /// The size of the key for etcd.
+    EncryptionKey,
 }
 
 /// A copy to write or a query, with the version of its source.
@@ -117,6 +120,15 @@ impl Controller {
                     Err(failure) => progress.failures.push((ManagedObject::Secret(role), failure)),
                 },
                 Read::Copy(role) => copies.push((role, found)),
+                Read::EncryptionKey => {
+                    let measured = found.as_ref().ok().and_then(Option::as_deref).map(Measured::new);
+                    self.store.memories.entry(key.clone()).or_default().key = measured;
+                    match found {
+                        Ok(Some(object)) => self.absorb(key, Source::Secrets, &object),
+                        Ok(None) => {}
+                        Err(failure) => progress.failures.push((ManagedObject::EncryptionKey, failure)),
+                    }
+                }
             }
         }
         self.measure(key, progress, now);
@@ -244,8 +256,21 @@ fn reads(snapshot: &BridgeSnapshot<'_>) -> (Vec<Read>, Vec<Action>) {
     if is_image_due(snapshot) {
         reads.insert(Read::Secret(SecretRole::Pull));
     }
-    let get = |target| Action::Kube(KubeRequest::Get { target, metadata_only: false });
-    let gets = reads.into_iter().filter_map(|read| Some((read, get(target(snapshot, read)?))));
+    // A HostedCluster must not be created with a key that has gone without notice.
+    let is_new = matches!(snapshot.hosted_cluster(), OwnedObject::Absent);
+    let is_read = |state| state == KeyState::Unread || (is_new && state == KeyState::Usable);
+    if snapshot.encryption_key().is_some_and(is_read) {
+        reads.insert(Read::EncryptionKey);
+    }
+    let get = |read, target| {
+        Action::Kube(match read {
+            Read::EncryptionKey => KubeRequest::GetLengths { target },
+            Read::DpuCluster | Read::OwnedObject(_) | Read::Secret(_) | Read::Copy(_) => {
+                KubeRequest::Get { target, metadata_only: false }
+            }
+        })
+    };
+    let gets = reads.into_iter().filter_map(|read| Some((read, get(read, target(snapshot, read)?))));
     gets.unzip::<Read, Action, Vec<Read>, Vec<Action>>()
 }
 
@@ -268,6 +293,7 @@ fn target(snapshot: &BridgeSnapshot<'_>, read: Read) -> Option<ObjectRef> {
         Read::OwnedObject(source) => snapshot.key.object(&source.kind()),
         Read::Secret(role) => role.source(snapshot.key, snapshot.spec).object(&secret),
         Read::Copy(role) => role.copy(snapshot.key, snapshot.bridge.dpu_cluster.as_ref())?.object(&secret),
+        Read::EncryptionKey => encryption_key::secret(snapshot.key).object(&secret),
     })
 }
 

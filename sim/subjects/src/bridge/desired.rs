@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockstep_apiserver::server::ApiServer;
+use lockstep_bridge::model::encryption_key;
 use lockstep_bridge::names::{self, BRIDGE_NAME, BRIDGE_NAMESPACE, condition};
-use lockstep_engine::object::{Kind, controller_uid, is_deleting, label, metadata};
+use lockstep_crds::bridge::GENERATED;
+use lockstep_engine::object::{Kind, Name, controller_uid, is_deleting, label, metadata};
 use serde_json::Value;
 
 use super::setup::{DPF, DPU_CLUSTERS, NAMESPACE, content};
@@ -114,6 +116,16 @@ fn lacks(server: &ApiServer, bridge: &Value, differ: &mut dyn FnMut(String)) {
                 }
             }
         }
+    }
+    let is_encrypted = spec["etcdEncryption"] == GENERATED;
+    let cluster = find(server, &names::hosted_cluster(), NAMESPACE, name);
+    if cluster.is_some_and(|cluster| cluster["spec"]["secretEncryption"].is_object() != is_encrypted) {
+        differ("the encryption of etcd is not as its spec says".to_owned());
+    }
+    let key = encryption_key::secret(&Name::new(NAMESPACE, name));
+    let key = find(server, &names::secret(), &key.namespace, &key.name);
+    if is_encrypted && key.as_deref().and_then(|key| content(key, encryption_key::KEY)).is_none() {
+        differ("it has no key for etcd".to_owned());
     }
     let kubeconfig = format!("{NAMESPACE}-{name}-dpucluster-kubeconfig");
     let admin = format!("{name}-admin-kubeconfig");

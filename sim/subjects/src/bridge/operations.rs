@@ -2,8 +2,14 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockstep_bridge::model::encryption_key;
 use lockstep_bridge::names;
-use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, metadata};
+use lockstep_crds::bridge::GENERATED;
+use lockstep_engine::object::{
+    Kind, Name, ObjectRef, annotation, controller_reference, is_deleting, metadata,
+};
 use lockstep_engine::random::Random;
 use lockstep_external::hypershift;
 use lockstep_external::registry::Health;
@@ -110,6 +116,7 @@ pub(super) fn settle(client: &mut dyn Client) {
             }
         }
     }
+    restore_keys(client);
     for object in client.server().objects(&names::hosted_cluster()) {
         let name = metadata(&object, "name");
         annotate(client, name, hypershift::STUCK, None);
@@ -146,9 +153,14 @@ pub(super) fn settle(client: &mut dyn Client) {
     }
 }
 
+/// Every other bridge encrypts etcd.
 fn create_bridge(client: &mut dyn Client, random: &mut Random) {
     let index = usize::try_from(random.below(BRIDGES.len() as u64)).unwrap_or(0);
-    client.create(&names::bridge(), &bridge(BRIDGES[index], index));
+    let mut bridge = bridge(BRIDGES[index], index);
+    if random.below(2) == 0 {
+        bridge["spec"]["etcdEncryption"] = json!(GENERATED);
+    }
+    client.create(&names::bridge(), &bridge);
 }
 
 fn delete_bridge(client: &mut dyn Client, random: &mut Random) {
@@ -237,6 +249,7 @@ fn delete_secret(client: &mut dyn Client, random: &mut Random) {
 fn restore(client: &mut dyn Client, _: &mut Random) {
     dpf::install(client);
     setup::restore(client);
+    restore_keys(client);
 }
 
 fn delete_storage_class(client: &mut dyn Client, _: &mut Random) {
@@ -383,9 +396,46 @@ fn change_copy(client: &mut dyn Client, random: &mut Random) {
     }
 }
 
+/// Deletes a copy, or the key for etcd.
 fn delete_copy(client: &mut dyn Client, random: &mut Random) {
-    if let Some(copy) = any_copy(client, random) {
+    let copy = any_copy(client, random);
+    let keys = BRIDGES.iter().map(|name| key_of(name));
+    let keys: Vec<_> = keys.filter(|key| client.server().object(key).is_some()).collect();
+    let index = usize::try_from(random.below(2 * keys.len() as u64)).unwrap_or(0);
+    if let Some(key) = keys.get(index) {
+        client.delete(key);
+    } else if let Some(copy) = copy {
         client.delete(&copy);
+    }
+}
+
+/// Returns the Secret with the key for etcd of a bridge.
+fn key_of(bridge: &str) -> ObjectRef {
+    encryption_key::secret(&Name::new(NAMESPACE, bridge)).object(&names::secret())
+}
+
+/// Restores the lost keys of hosted clusters, for example from HyperShift's copies. If HyperShift has not copied a key yet,
+/// nothing is encrypted, and any key serves.
+fn restore_keys(client: &mut dyn Client) {
+    for name in BRIDGES {
+        let (key, owner) = (key_of(name), Name::new(NAMESPACE, name));
+        let (cluster, bridge) =
+            (client.server().object(&hosted_cluster(name)), client.server().object(&target(name)));
+        let Some((cluster, bridge)) = cluster.zip(bridge) else { continue };
+        if !encryption_key::is_used(cluster, &owner) || client.server().object(&key).is_some() {
+            continue;
+        }
+        let copy =
+            ObjectRef::namespaced(&names::secret(), &names::control_plane_namespace(&owner), &key.name);
+        let copy = client.server().object(&copy).map(|copy| copy["data"]["key"].clone());
+        let value = copy.unwrap_or_else(|| STANDARD.encode([b'k'; encryption_key::BYTES]).into());
+        let metadata = json!({
+            "namespace": NAMESPACE,
+            "name": key.name,
+            "labels": names::labels(&owner),
+            "ownerReferences": [controller_reference(&names::bridge(), name, metadata(bridge, "uid"))],
+        });
+        client.create(&names::secret(), &json!({ "metadata": metadata, "data": { "key": value } }));
     }
 }
 
@@ -405,8 +455,11 @@ fn squat(client: &mut dyn Client, random: &mut Random) {
             });
             (names::node_pool(), json!({ "metadata": metadata(name), "spec": spec }))
         }
-        1 => (names::secret(), json!({ "metadata": metadata(&format!("{name}-pull-secret")) })),
-        _ => (names::secret(), json!({ "metadata": metadata(&format!("{name}-ssh-key")) })),
+        which => {
+            let copy = if which == 1 { format!("{name}-pull-secret") } else { format!("{name}-ssh-key") };
+            let secret = if random.below(2) == 0 { key_of(name).name } else { copy };
+            (names::secret(), json!({ "metadata": metadata(&secret) }))
+        }
     };
     client.create(&kind, &object);
 }

@@ -11,6 +11,7 @@ use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
 use serde_json::{Value, json};
 
 mod advice;
+mod encryption;
 mod injected;
 mod judged;
 
@@ -96,6 +97,16 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "immutable_fields_are_not_changed",
         sentence: "No write is refused because it changes a field that HyperShift can't change.",
         holds: immutable_fields_are_not_changed,
+    },
+    Invariant {
+        name: "the_key_of_a_cluster_never_changes",
+        sentence: "HyperShift never gets another key for a control plane with an encrypted etcd.",
+        holds: encryption::the_key_of_a_cluster_never_changes,
+    },
+    Invariant {
+        name: "a_cluster_is_created_after_its_key",
+        sentence: "A HostedCluster that encrypts etcd is created only when its key exists, or existed a moment ago.",
+        holds: encryption::a_cluster_is_created_after_its_key,
     },
     Invariant {
         name: "no_advice_disconnects_another_bridge",

@@ -16,6 +16,7 @@ use super::common::{
 };
 use super::requests::{StatusAlways, TimesMove, status_patch};
 
+mod encryption;
 mod status;
 mod watches;
 
@@ -144,6 +145,21 @@ pub(super) const BUGS: &[Bug] = &[
         "reports_the_ingress_at_once",
         "The status has the ingress endpoint as soon as a HostedCluster exists.",
         plant::<status::EarlyIngress>,
+    ),
+    bug(
+        "generates_the_key_again",
+        "When the key for etcd is deleted, another one is generated.",
+        plant::<encryption::GeneratesAgain>,
+    ),
+    bug(
+        "applies_the_key",
+        "The key for etcd is applied instead of created, over a Secret of another owner.",
+        plant::<encryption::Applies>,
+    ),
+    bug(
+        "creates_the_cluster_before_its_key",
+        "A HostedCluster is created before the key for etcd that it names.",
+        plant::<encryption::ForgetsKey>,
     ),
     bug("logs_secrets", "Objects that are read are logged.", plant::<LogsSecrets>),
     bug(

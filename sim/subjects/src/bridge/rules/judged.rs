@@ -89,7 +89,7 @@ pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
 pub(super) const STALE: Duration = Duration::from_mins(5);
 
 /// Returns whether an object matched at any time in the last minutes.
-fn was(moment: &Moment<'_>, object: &ObjectRef, is_so: impl Fn(&Value) -> bool) -> bool {
+pub(super) fn was(moment: &Moment<'_>, object: &ObjectRef, is_so: impl Fn(&Value) -> bool) -> bool {
     let versions = moment.history.versions(object);
     let ends = versions.iter().skip(1).map(|next| next.at).chain([moment.entry.at]);
     let since = moment.entry.at.saturating_sub(STALE);
