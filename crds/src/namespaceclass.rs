@@ -44,6 +44,15 @@ pub struct NamespaceClassSpec {
     #[serde(default)]
     #[schemars(schema_with = "schema::embedded_resources")]
     pub resources: Vec<Value>,
+    /// Texts that differ between the namespaces of the class. ${name} in a string value of a resource is replaced by the value of the
+    /// variable in the namespace; $${ is the text ${ itself. Keys, apiVersion, kind, metadata.name and the data of Secrets can't
+    /// contain variables. Without variables, resources are applied as they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub variables: Vec<Variable>,
     /// If true, the operator applies, repairs and removes nothing in the namespaces of the class. Removing the label of a
     /// namespace, or deleting the class, still removes the resources.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -65,6 +74,42 @@ pub struct NamespaceClassSpec {
     /// absent, nothing is held. The annotation namespaceclass.akuity.io/confirm-removal: "true" of the class lets them happen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removal_guard: Option<RemovalGuard>,
+}
+
+/// A text that differs between the namespaces of a class.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Variable {
+    /// The name, as in ${name}.
+    #[schemars(length(max = 63), regex(pattern = r"^[a-z][A-Za-z0-9]*$"))]
+    pub name: String,
+    /// The value, as an expression in a part of CEL: texts in quotes, namespaceObject.metadata.name,
+    /// namespaceObject.metadata.labels["key"] and namespaceObject.metadata.annotations["key"], joined by +. A default is written as
+    /// ("key" in namespaceObject.metadata.labels ? namespaceObject.metadata.labels["key"] : "default"), with the parentheses.
+    #[expect(clippy::doc_link_with_quotes, reason = "keys have quotes in CEL")]
+    #[schemars(length(max = 1024), extend("x-kubernetes-validations" = [{
+        "rule": expression_rule(),
+        "message": "must consist of texts (\"...\" without backslashes), namespaceObject.metadata.name, \
+            namespaceObject.metadata.labels[\"key\"], namespaceObject.metadata.annotations[\"key\"] and (\"key\" in \
+            namespaceObject.metadata.labels ? ... : ...), joined by +",
+    }]))]
+    pub expression: String,
+}
+
+/// Returns the regular expression that matches a `+` followed by the expression of a variable. With the `+` in front, all operands
+/// look alike.
+pub fn expression_pattern() -> String {
+    let text = r#"("[^"\\[:cntrl:]]*"|'[^'\\[:cntrl:]]*')"#;
+    let key = r#"("[-A-Za-z0-9._/]+"|'[-A-Za-z0-9._/]+')"#;
+    let map = "(labels|annotations)";
+    let operand = format!(r"({text}|namespaceObject\.metadata\.(name|{map}\[{key}\]))");
+    let choice = format!(r"\( *{key} +in +namespaceObject\.metadata\.{map} *\? *{operand} *: *{operand} *\)");
+    format!(r"^( *\+ *({operand}|{choice}))+ *$")
+}
+
+fn expression_rule() -> String {
+    let pattern = expression_pattern().replace('\\', r"\\").replace('\'', r"\'");
+    format!("('+' + self).matches('{pattern}')")
 }
 
 /// The removals that are held.

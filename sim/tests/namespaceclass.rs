@@ -2,6 +2,7 @@
 
 mod allocator;
 mod bystanders;
+mod recorded;
 mod refusal;
 
 mod namespaceclass {
@@ -16,5 +17,6 @@ mod namespaceclass {
     mod races;
     mod reasons;
     mod rollout;
+    mod variables;
     mod watches;
 }

@@ -15,6 +15,8 @@ use serde_json::json;
 mod bad_input;
 #[path = "namespaceclass/drift.rs"]
 mod drift;
+#[path = "namespaceclass/variables.rs"]
+mod variables;
 #[path = "namespaceclass/world.rs"]
 mod world;
 
@@ -29,6 +31,9 @@ use self::bad_input::{
     what_does_not_fit_the_schema_of_its_kind_is_rejected,
 };
 use self::drift::every_field_that_the_class_sets_comes_back;
+use self::variables::{
+    expressions_that_are_no_cel_of_type_string_are_refused, variables_have_the_values_of_each_namespace,
+};
 use self::world::{LABEL, World, account, listed, secret, settings};
 
 /// Runs each test on both backends.
@@ -71,6 +76,8 @@ on_both_grounds!(
     an_immutable_field_is_reported_until_the_object_is_deleted,
     a_class_that_no_label_can_name_is_refused,
     a_rollout_with_impossible_limits_or_canaries_is_refused,
+    expressions_that_are_no_cel_of_type_string_are_refused,
+    variables_have_the_values_of_each_namespace,
 );
 
 async fn test_define_namespace_class(world: World) -> anyhow::Result<()> {

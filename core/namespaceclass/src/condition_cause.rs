@@ -24,8 +24,9 @@ impl ConditionCause {
     /// Returns the rank of the reason; the lowest rank becomes the condition's reason. Problems that people must fix come
     /// first, then problems that may be temporary, then repeated drift and deletions in progress.
     pub fn rank(&self) -> usize {
-        const ORDER: [&str; 9] = [
+        const ORDER: [&str; 10] = [
             reason::INVALID_RESOURCES,
+            reason::UNRESOLVED_VARIABLE,
             reason::OWNERSHIP_CONFLICT,
             reason::FORBIDDEN,
             reason::REJECTED,
@@ -43,6 +44,7 @@ impl ConditionCause {
         matches!(
             self.reason,
             reason::INVALID_RESOURCES
+                | reason::UNRESOLVED_VARIABLE
                 | reason::OWNERSHIP_CONFLICT
                 | reason::REJECTED
                 | reason::CONTESTED

@@ -13,7 +13,7 @@ use lockstep_engine::operator::Outbox;
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 
-use super::model::BindingIndex;
+use super::model::{BindingIndex, Namespace};
 use super::names;
 use super::store::{Resources, Store};
 
@@ -66,6 +66,17 @@ impl Controller {
                 by: Amount::Set(unresolved.len() as u64),
             }));
         }
+    }
+
+    /// Stores a namespace that was read. Enqueues its binding if that gives a variable another value. Returns whether it is newer
+    /// than the known one.
+    pub(super) fn absorb_namespace(&mut self, name: &str, namespace: Namespace) -> bool {
+        let differs = self.store.reads_differently(name, &namespace);
+        let is_newer = self.store.namespaces.absorb(name.to_owned(), namespace);
+        if is_newer && differs {
+            self.outbox.woken.push(Key::Binding(name.to_owned()));
+        }
+        is_newer
     }
 
     /// Stores the kinds that API versions serve. An API version that is not served has no kinds. One whose discovery failed

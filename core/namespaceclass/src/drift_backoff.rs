@@ -4,7 +4,7 @@
 //! A repair is an apply of a resource that the status lists as applied already: another client changed or removed it. The
 //! first repair of each resource happens at once. While repairs of one resource follow one another closely, each waits twice
 //! as long as the one before. The count starts from zero after a quiet time of twice the next delay, or when the class
-//! changes the resource. Repairs of other resources do not affect this.
+//! or a variable changes the resource. Repairs of other resources do not affect this.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ impl DriftBackoff {
     pub fn settle(&mut self, content: &Content, now: Monotonic) -> bool {
         self.rows.retain_mut(|row| {
             let is_it = |entry: &&Arc<ClassResource>| {
-                entry.content == row.entry.content
+                (&entry.content, &entry.values) == (&row.entry.content, &row.entry.values)
                     && entry.name == row.entry.name
                     && entry.has_kind_of(&row.entry)
             };
@@ -109,6 +109,7 @@ mod tests {
 
     use super::super::kinds::Kinds;
     use super::super::resolved_class;
+    use super::super::variables::Variables;
     use super::*;
 
     fn at(seconds: u64) -> Monotonic {
@@ -121,7 +122,7 @@ mod tests {
         let config_map =
             |name: &&str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
         let resources: Vec<Value> = names.iter().map(config_map).collect();
-        resolved_class::resolve("web", &resources, &kinds)
+        resolved_class::resolve("web", &resources, Variables::default(), &kinds)
     }
 
     fn entry(name: &str) -> Arc<ClassResource> {

@@ -14,6 +14,7 @@
 //! | namespace → binding | [`reconcile::namespace`] | flows 2, 3, 4; "`NamespaceReconciler`" |
 //! | class → resolved resources, condition `Valid` | [`reconcile::class`], [`resolved_class`] | flows 1, 5 |
 //! | binding → resources, pruning, removal | [`reconcile::binding`], [`plan`], `requests` | flows 2, 4, 5, 6; "Declarative Pruning" |
+//! | variables, and their values in a namespace | [`expression`], [`variables`], [`placeholders`] | decision 124 |
 //! | ownership of existing objects | [`ownership`] | decisions on ownership |
 //! | condition `Ready`, status tracking | [`status`], [`condition_cause`], `announce` | "Status Tracking" |
 //! | how many namespaces change at a time | `rollout` | decision 89 |
@@ -22,9 +23,10 @@
 //! | cached state | [`store`], [`model`], [`kinds`] | "Field Indexing" |
 //! | keys that each event enqueues | `watches`, [`controller`] | "Event-Driven Architecture" |
 //!
-//! The modules form layers. Each uses only earlier ones of this list: [`names`]; `departures`, [`drift`], [`kinds`]; [`resolved_class`];
-//! [`model`], [`drift_backoff`]; [`store`]; [`ownership`], [`condition_cause`]; [`plan`]; [`status`]; `requests`;
-//! [`controller`]; `rollout`, `removal_guard`, `announce`; [`reconcile`]; `watches`.
+//! The modules form layers. Each uses only earlier ones of this list: [`names`]; `departures`, [`drift`], [`kinds`],
+//! [`expression`]; [`variables`]; [`placeholders`]; [`resolved_class`]; [`model`], [`drift_backoff`]; [`store`]; [`ownership`],
+//! [`condition_cause`]; [`plan`]; [`status`]; `requests`; [`controller`]; `rollout`, `removal_guard`, `announce`; [`reconcile`];
+//! `watches`.
 //!
 //! Owner references do the cleanup: the namespace owns its binding, and the binding owns the resources. The garbage collector
 //! removes objects without an owner.
@@ -37,10 +39,12 @@ pub mod controller;
 mod departures;
 pub mod drift;
 pub mod drift_backoff;
+pub mod expression;
 pub mod kinds;
 pub mod model;
 pub mod names;
 pub mod ownership;
+pub mod placeholders;
 pub mod plan;
 pub mod reconcile;
 mod recording;
@@ -50,6 +54,7 @@ pub mod resolved_class;
 mod rollout;
 pub mod status;
 pub mod store;
+pub mod variables;
 mod watches;
 
 /// The NamespaceClass operator.

@@ -14,11 +14,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::drift;
+use super::expression::NamespaceMetadata;
 use super::names::{
     self, ADOPTED_ANNOTATION, CLASS_LABEL, CONFIRM_REMOVAL_ANNOTATION, CONTENT_ANNOTATION,
-    PROBLEM_ANNOTATION, READY,
+    PROBLEM_ANNOTATION, READY, VALUES_ANNOTATION,
 };
 use super::resolved_class::{ClassResource, Content};
+use super::variables::Variables;
 
 /// The resolved resources of a class.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -36,6 +38,13 @@ impl Resolved {
     pub fn is_of(&self, class: &Value) -> bool {
         metadata(class, "uid") == self.uid && generation(class) == self.generation
     }
+
+    /// Returns the resources in a namespace.
+    #[must_use]
+    pub fn in_namespace(&self, name: &str, namespace: &Namespace) -> Self {
+        let content = self.content.in_namespace(name, &namespace.metadata);
+        Self { uid: self.uid.clone(), generation: self.generation, content }
+    }
 }
 
 /// A namespace.
@@ -49,6 +58,8 @@ pub struct Namespace {
     pub terminating: bool,
     /// The problem that its annotation reports.
     pub problem: Option<String>,
+    /// What the variables of its class read. Which labels and annotations these are is not known yet when it is read.
+    pub metadata: NamespaceMetadata,
     resource_version: u64,
 }
 
@@ -60,12 +71,13 @@ impl Namespace {
             class: label(object, CLASS_LABEL).filter(|class| !class.is_empty()).map(str::to_owned),
             terminating: is_deleting(object),
             problem: annotation(object, PROBLEM_ANNOTATION).map(str::to_owned),
+            metadata: NamespaceMetadata::read(object),
             resource_version: resource_version(object),
         }
     }
 
-    /// Returns whether all fields that decisions depend on are equal. Other clients may change its labels and annotations
-    /// often. If another client removes our annotation, the next resync restores it.
+    /// Returns whether all fields are equal on which decisions about any class depend. Other clients may change its labels and
+    /// annotations often. If another client removes our annotation, the next resync restores it.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.uid, &self.class, self.terminating) == (&other.uid, &other.class, other.terminating)
     }
@@ -129,6 +141,11 @@ impl Class {
     /// `spec.resources`.
     pub fn resources(&self) -> &[Value] {
         self.object["spec"]["resources"].as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// `spec.variables`.
+    pub fn variables(&self) -> Variables {
+        Variables::read(&self.object["spec"]["variables"])
     }
 
     /// `spec.paused`: whether its namespaces stay as they are.
@@ -312,6 +329,8 @@ pub struct Resource {
     /// The value of its content annotation.
     #[serde(rename = "namespaceclass.akuity.io/content")]
     content: Option<String>,
+    /// The value of its values annotation.
+    values: Option<String>,
     /// The uid of the binding that adopted it, if it existed before.
     adopted: Option<String>,
     /// Our entry in its managed fields, as JSON. Equal texts of all namespaces share one allocation.
@@ -336,6 +355,7 @@ impl Resource {
             bindings: bindings.collect(),
             deleting: is_deleting(object),
             content: annotation(object, CONTENT_ANNOTATION).map(str::to_owned),
+            values: annotation(object, VALUES_ANNOTATION).map(str::to_owned),
             adopted: annotation(object, ADOPTED_ANNOTATION).map(str::to_owned),
             fields,
             accepted: false,
@@ -366,6 +386,7 @@ impl Resource {
             &self.bindings,
             self.deleting,
             &self.content,
+            &self.values,
             &self.adopted,
             &self.fields,
         ) == (
@@ -374,6 +395,7 @@ impl Resource {
             &other.bindings,
             other.deleting,
             &other.content,
+            &other.values,
             &other.adopted,
             &other.fields,
         )
@@ -381,12 +403,25 @@ impl Resource {
 
     /// Returns whether our fields are the same in both.
     pub(super) fn has_fields_of(&self, other: &Self) -> bool {
-        (&self.uid, &self.content, &self.fields) == (&other.uid, &other.content, &other.fields)
+        (&self.uid, &self.content, &self.values, &self.fields)
+            == (&other.uid, &other.content, &other.values, &other.fields)
     }
 
     /// Returns whether the content of the entry is the last that was applied to it.
     pub fn was_applied(&self, entry: &ClassResource) -> bool {
-        self.content.as_deref() == Some(&entry.content)
+        self.content.as_deref() == Some(&entry.content) && self.values == entry.values
+    }
+
+    /// Returns whether a variable had another value when the entry was applied to it. If another client has changed the annotation
+    /// that says so, we no longer own it.
+    pub fn has_other_values(&self, entry: &ClassResource) -> bool {
+        let fields: Option<Value> =
+            self.fields.as_deref().and_then(|fields| serde_json::from_str(fields).ok());
+        let is_owned = |fields: &Value| {
+            let annotations = &fields["f:metadata"]["f:annotations"];
+            annotations.get(format!("f:{VALUES_ANNOTATION}")).is_some()
+        };
+        self.values != entry.values && fields.as_ref().is_some_and(is_owned)
     }
 
     /// Returns how it differs from what the apply of the entry left.

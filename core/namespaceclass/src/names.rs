@@ -10,6 +10,8 @@ use lockstep_engine::object::Kind;
 pub const CLASS_LABEL: &str = "namespaceclass.akuity.io/name";
 /// The annotation on every applied resource that identifies the class content that it holds.
 pub const CONTENT_ANNOTATION: &str = "namespaceclass.akuity.io/content";
+/// The annotation on every applied resource with variables that identifies the values that it holds.
+pub const VALUES_ANNOTATION: &str = "namespaceclass.akuity.io/values";
 /// The annotation on every adopted resource: the uid of the binding that adopted it.
 pub const ADOPTED_ANNOTATION: &str = "namespaceclass.akuity.io/adopted";
 /// The annotation of a resource in a class that sets what happens to an adopted object when the class no longer lists it:
@@ -47,7 +49,7 @@ pub mod reason {
     pub type Reason = &'static str;
 
     /// All reasons of conditions.
-    pub const ALL: [Reason; 20] = [
+    pub const ALL: [Reason; 21] = [
         ALL_RESOURCES_VALID,
         INVALID_RESOURCES,
         WATCH_FAILED,
@@ -58,6 +60,7 @@ pub mod reason {
         RESOURCES_APPLIED,
         APPLYING,
         CLASS_NOT_FOUND,
+        UNRESOLVED_VARIABLE,
         OWNERSHIP_CONFLICT,
         FORBIDDEN,
         REJECTED,
@@ -97,6 +100,8 @@ pub mod reason {
     pub const APPLYING: &str = "Applying";
     /// The class does not exist.
     pub const CLASS_NOT_FOUND: &str = "ClassNotFound";
+    /// A variable has no value in the namespace, so resources that contain it are not changed.
+    pub const UNRESOLVED_VARIABLE: &str = "UnresolvedVariable";
     /// The API server refuses a binding. Used in an Event only: there is no binding that could have a condition.
     pub const BINDING_REFUSED: &str = "BindingRefused";
     /// The class excludes the namespace. Used in an Event only, like the reason above.

@@ -122,10 +122,16 @@ impl Work {
             let reason = reason::INVALID_RESOURCES;
             work.causes.push(ConditionCause { reason, message, retry: false });
         }
+        for message in &content.unresolved {
+            let (reason, message) = (reason::UNRESOLVED_VARIABLE, message.clone());
+            work.causes.push(ConditionCause { reason, message, retry: false });
+            work.adopted = None;
+        }
         for entry in &content.entries {
             work.plan_entry(namespace, entry, store);
         }
-        // A resource that was applied once and whose entry now has a mistake is not removed, and stays listed.
+        // A resource that was applied once and whose entry now has a mistake, or a variable without a value, is not removed, and
+        // stays listed.
         let valid: BTreeSet<_> = content.entries.iter().map(|entry| entry.id()).collect();
         for resource in named {
             let group = group_of(&resource.api_version).to_owned();
@@ -204,7 +210,10 @@ impl Work {
                 [reason::RESOURCES_APPLIED, reason::DRIFTED, reason::CONTESTED, reason::WAITING_FOR_DELETION];
             ready.is_some_and(|ready| reasons.contains(&ready.reason.as_str()))
         };
-        self.reports_drift && self.was_applied(entry) && (resource.was_applied(entry) || has_ended_well())
+        self.reports_drift
+            && self.was_applied(entry)
+            && !resource.has_other_values(entry)
+            && (resource.was_applied(entry) || has_ended_well())
     }
 
     fn report_drift(&mut self, entry: &ClassResource, difference: &str, adopted: bool) {
@@ -366,6 +375,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::resolved_class;
+    use super::super::variables::Variables;
     use super::*;
 
     #[test]
@@ -373,7 +383,8 @@ mod tests {
         let mut store = Store::default();
         store.kinds.learn("v1", vec![Kind::known("", "v1", "ConfigMap", "configmaps", true)]);
         let resource = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } });
-        let content = Arc::new(resolved_class::resolve("web", &[resource], &store.kinds));
+        let content = resolved_class::resolve("web", &[resource], Variables::default(), &store.kinds);
+        let content = Arc::new(content);
         let entry = Arc::clone(&content.entries[0]);
         let resolved = Resolved { uid: "class".to_owned(), generation: 1, content };
         let listed = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "a" }]);

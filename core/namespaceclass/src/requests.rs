@@ -54,7 +54,12 @@ pub(super) fn removals(name: &str, work: &Work) -> Vec<Action> {
 /// Returns the patch that removes our labels and annotations from an object that existed before. The content of the object
 /// stays.
 fn release(uid: &str, version: &str) -> Value {
-    let marks = [names::CONTENT_ANNOTATION, names::ADOPTED_ANNOTATION, names::ADOPTION_POLICY_ANNOTATION];
+    let marks = [
+        names::CONTENT_ANNOTATION,
+        names::VALUES_ANNOTATION,
+        names::ADOPTED_ANNOTATION,
+        names::ADOPTION_POLICY_ANNOTATION,
+    ];
     let annotations: serde_json::Map<String, Value> =
         marks.into_iter().map(|mark| (mark.to_owned(), Value::Null)).collect();
     let labels = json!({ names::CLASS_LABEL: null });

@@ -13,8 +13,13 @@ use lockstep_engine::object::{Kind, controller_reference, metadata};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::expression::NamespaceMetadata;
 use super::kinds::Kinds;
-use super::names::{self, ADOPTED_ANNOTATION, ADOPTION_POLICY_ANNOTATION, CLASS_LABEL, CONTENT_ANNOTATION};
+use super::names::{
+    self, ADOPTED_ANNOTATION, ADOPTION_POLICY_ANNOTATION, CLASS_LABEL, CONTENT_ANNOTATION, VALUES_ANNOTATION,
+};
+use super::placeholders;
+use super::variables::{Values, Variables};
 
 /// Identifies a resource within a namespace, whatever version of its API is used: group, kind, name.
 pub type ResourceId = (String, String, String);
@@ -35,6 +40,10 @@ pub struct ClassResource {
     /// The value of the content annotation: two entries with equal values have equal content.
     #[serde(rename = "namespaceclass.akuity.io/content")]
     pub content: String,
+    /// The variables in the template; `None` if nothing in it has to be replaced any more.
+    variables: Option<BTreeSet<String>>,
+    /// The value of the values annotation, if placeholders were replaced.
+    pub values: Option<String>,
 }
 
 impl ClassResource {
@@ -78,6 +87,36 @@ impl ClassResource {
         manifest
     }
 
+    /// Returns the resource in a namespace, in which its variables have these values.
+    ///
+    /// # Errors
+    ///
+    /// If a variable has no value there.
+    fn filled(&self, variables: &BTreeSet<String>, values: &Values<'_>) -> Result<Self, String> {
+        let mut used = BTreeMap::new();
+        for name in variables {
+            match values.get_key_value(name.as_str()) {
+                Some((name, Ok(value))) => drop(used.insert(*name, value.as_str())),
+                Some((_, Err(reason))) => return Err(format!("{}: {reason}", self.title())),
+                None => {}
+            }
+        }
+        // The mark of the content stays that of the class: a recording, which hides Secrets, could not follow another one.
+        let values = digest(&json!(used));
+        let mut template = placeholders::filled(&self.template, &used);
+        template["metadata"]["annotations"][VALUES_ANNOTATION] = json!(values);
+        Ok(Self {
+            index: self.index,
+            kind: Arc::clone(&self.kind),
+            name: self.name.clone(),
+            keeps_adopted: self.keeps_adopted,
+            template,
+            content: self.content.clone(),
+            variables: None,
+            values: Some(values),
+        })
+    }
+
     /// Returns the fields of the template, to compare them with the owned fields.
     pub fn template(&self) -> &Value {
         &self.template
@@ -104,6 +143,38 @@ pub struct Content {
     pub problems: Vec<Problem>,
     /// Every resource that the class names, even if it can't be applied: none of these is ever pruned.
     pub named: BTreeSet<ResourceId>,
+    /// The resources that can't be applied in one namespace, because it gives a variable no value: what is wrong and how to fix it.
+    pub unresolved: Vec<String>,
+    /// The variables of the class; empty once they are replaced.
+    variables: Variables,
+}
+
+impl Content {
+    /// Returns the resources in a namespace. A class without variables has the same ones everywhere, so they are shared.
+    pub fn in_namespace(self: &Arc<Self>, namespace: &str, metadata: &NamespaceMetadata) -> Arc<Self> {
+        if self.variables.is_empty() {
+            return Arc::clone(self);
+        }
+        let values = self.variables.values(namespace, metadata);
+        let (mut entries, mut unresolved) = (Vec::new(), Vec::new());
+        for entry in &self.entries {
+            let Some(variables) = &entry.variables else {
+                entries.push(Arc::clone(entry));
+                continue;
+            };
+            match entry.filled(variables, &values) {
+                Ok(filled) => entries.push(Arc::new(filled)),
+                Err(reason) => unresolved.push(reason),
+            }
+        }
+        let (problems, named) = (self.problems.clone(), self.named.clone());
+        Arc::new(Self { entries, problems, named, unresolved, variables: Variables::default() })
+    }
+
+    /// Returns whether a change of a namespace gives a variable another value.
+    pub fn read_differently(&self, one: &NamespaceMetadata, other: &NamespaceMetadata) -> bool {
+        self.variables.read_differently(one, other)
+    }
 }
 
 /// Returns the API versions that must be discovered before [`resolve`] can decide.
@@ -117,14 +188,14 @@ pub fn unknown_api_versions(resources: &[Value], kinds: &Kinds) -> BTreeSet<Stri
 }
 
 /// Validates every resource of a class.
-pub fn resolve(class: &str, resources: &[Value], kinds: &Kinds) -> Content {
-    let mut content = Content::default();
+pub fn resolve(class: &str, resources: &[Value], variables: Variables, kinds: &Kinds) -> Content {
+    let mut content = Content { variables, ..Content::default() };
     let mut first: BTreeMap<ResourceId, usize> = BTreeMap::new();
     for (index, resource) in resources.iter().enumerate() {
         if let Some(id) = named(resource) {
             content.named.insert(id);
         }
-        match judge(class, index, resource, kinds, &first) {
+        match judge(class, index, resource, &content.variables, kinds, &first) {
             Ok(entry) => {
                 first.insert(entry.id(), index);
                 content.entries.push(Arc::new(entry));
@@ -160,6 +231,7 @@ fn judge(
     class: &str,
     index: usize,
     resource: &Value,
+    variables: &Variables,
     kinds: &Kinds,
     first: &BTreeMap<ResourceId, usize>,
 ) -> Result<ClassResource, Problem> {
@@ -188,6 +260,12 @@ fn judge(
             )));
         }
     };
+    if !variables.is_empty() && [api_version, kind, name].into_iter().any(placeholders::is_in) {
+        return Err(problem(format!(
+            "{kind} {name}: apiVersion, kind and metadata.name can't contain variables, because all namespaces of the class \
+             have the same objects; write them without variables"
+        )));
+    }
     if !is_api_version(api_version) {
         return Err(problem(format!(
             "{kind} {name}: {api_version:?} is no apiVersion; write a version, or group/version"
@@ -216,7 +294,10 @@ fn judge(
              outside of the class"
         )));
     }
-    let entry = ClassResource { keeps_adopted, ..entry(class, index, resource, found, name) };
+    let used = if variables.is_empty() { Ok(None) } else { placeholders::used(resource, variables) };
+    let used = used.map_err(|mistake| problem(format!("{kind} {name}: {mistake}")))?;
+    let entry = entry(class, index, resource, found, name);
+    let entry = ClassResource { keeps_adopted, variables: used, ..entry };
     if let Some(earlier) = first.get(&entry.id()) {
         return Err(problem(format!(
             "{kind} {name} is a duplicate of spec.resources[{earlier}]; remove one of them"
@@ -256,7 +337,8 @@ fn entry(class: &str, index: usize, resource: &Value, kind: Arc<Kind>, name: &st
     let mut template = template(class, resource);
     let content = digest(&template);
     template["metadata"]["annotations"][CONTENT_ANNOTATION] = json!(content);
-    ClassResource { index, kind, name: name.to_owned(), keeps_adopted: true, template, content }
+    let name = name.to_owned();
+    ClassResource { index, kind, name, keeps_adopted: true, template, content, variables: None, values: None }
 }
 
 /// Returns everything that is applied of a resource, except the content mark and the fields that differ between namespaces.
@@ -276,10 +358,11 @@ fn template(class: &str, resource: &Value) -> Value {
     }
     if let Some(annotations) = metadata["annotations"].as_object_mut() {
         annotations.remove(ADOPTED_ANNOTATION);
+        annotations.remove(VALUES_ANNOTATION);
     }
     metadata["labels"][CLASS_LABEL] = json!(class);
     fields.insert("metadata".to_owned(), Value::Object(metadata));
-    if (text(&resource["apiVersion"]), text(&resource["kind"])) == (Some("v1"), Some("Secret")) {
+    if placeholders::is_secret(resource) {
         encode_texts(&mut fields);
     }
     Value::Object(fields)
@@ -336,7 +419,7 @@ mod tests {
     }
 
     fn content(resources: &[Value]) -> Content {
-        resolve("web", resources, &kinds())
+        resolve("web", resources, Variables::default(), &kinds())
     }
 
     #[test]
@@ -419,8 +502,9 @@ mod tests {
 
     #[test]
     fn the_content_mark_changes_with_the_content_and_the_class_only() {
-        let mark =
-            |class: &str, resource: Value| resolve(class, &[resource], &kinds()).entries[0].content.clone();
+        let mark = |class: &str, resource: Value| {
+            resolve(class, &[resource], Variables::default(), &kinds()).entries[0].content.clone()
+        };
         let mut other = config_map("a");
         other["data"]["a"] = json!("2");
         assert_eq!(mark("web", config_map("a")), mark("web", config_map("a")));
@@ -445,7 +529,7 @@ mod tests {
                 .iter()
                 .map(|text| serde_json::from_str(text).unwrap_or_else(|_| json!({ "kind": text, "apiVersion": "v1" })))
                 .collect();
-            let content = resolve("web", &resources, &kinds());
+            let content = content(&resources);
             proptest::prop_assert_eq!(content.entries.len() + content.problems.len(), resources.len());
         }
     }

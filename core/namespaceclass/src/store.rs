@@ -125,6 +125,15 @@ impl Store {
         })
     }
 
+    /// Returns whether a namespace differs from the known one in what a variable of its class reads.
+    pub fn reads_differently(&self, name: &str, namespace: &Namespace) -> bool {
+        let name = name.to_owned();
+        let class = self.bindings.get(&name).and_then(|binding| self.resolved.get(&binding.class));
+        class.zip(self.namespaces.get(&name)).is_some_and(|(class, known)| {
+            class.content.read_differently(&known.metadata, &namespace.metadata)
+        })
+    }
+
     /// Returns whether all kinds that every decision needs have been listed.
     pub fn is_synced(&self) -> bool {
         self.namespaces.is_synced() && self.classes.is_synced() && self.bindings.is_synced()

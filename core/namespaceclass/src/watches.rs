@@ -124,13 +124,17 @@ impl Control for Controller {
                 let namespace = Namespace::read(object);
                 let is_unchanged =
                     self.store.namespaces.get(&name).is_some_and(|held| held.is_same(&namespace));
-                if self.store.namespaces.observe(name.clone(), namespace) && !is_unchanged {
+                let gives_other_values = self.store.reads_differently(&name, &namespace);
+                if !self.store.namespaces.observe(name.clone(), namespace) {
+                    return;
+                }
+                if !is_unchanged {
                     self.store.count_departure(&name);
                     self.outbox.woken.push(Key::Namespace(name.clone()));
-                    // The reconcile of its binding may have ended because the namespace was not cached yet.
-                    if self.store.bindings.get(&name).is_some() {
-                        self.outbox.woken.push(Key::Binding(name));
-                    }
+                }
+                // The reconcile of its binding may have ended because the namespace was not cached yet.
+                if gives_other_values || (!is_unchanged && self.store.bindings.get(&name).is_some()) {
+                    self.outbox.woken.push(Key::Binding(name));
                 }
             }
             Watched::Classes => {

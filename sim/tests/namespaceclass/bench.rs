@@ -16,13 +16,12 @@ const STEPS_MAX: u64 = 20_000;
 
 pub(crate) const CLASS_LABEL: &str = "namespaceclass.akuity.io/name";
 
+pub(crate) fn config() -> Config {
+    Config { concurrency: 5, resync: Duration::from_mins(10), instance: "test".to_owned(), seed: 1 }
+}
+
 pub(crate) fn operator() -> Operator {
-    Operator::new(Config {
-        concurrency: 5,
-        resync: Duration::from_mins(10),
-        instance: "test".to_owned(),
-        seed: 1,
-    })
+    Operator::new(config())
 }
 
 /// Returns the machine of the processes in these tests.

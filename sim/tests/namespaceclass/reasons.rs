@@ -125,6 +125,16 @@ const TABLE: &[Line] = &[
     },
     Line {
         condition: "Ready",
+        reason: "False/UnresolvedVariable",
+        scenario: "a variable reads a label that the namespace lacks, until it has it",
+        begin: read_missing_label,
+        end: |bench| {
+            let labels = json!({ "example.com/team": "red" });
+            bench.merge("/api/v1/namespaces/team", &json!({ "metadata": { "labels": labels } }));
+        },
+    },
+    Line {
+        condition: "Ready",
         reason: "False/ClassNotFound",
         scenario: "a binding that a user created names a missing class, until that is defined",
         begin: bind_manually,
@@ -250,6 +260,12 @@ fn drift(bench: &mut Bench) {
 fn empty_guarded(bench: &mut Bench) {
     let guard = json!({ "maxPercent": 50, "windowMinutes": 1 });
     set(bench, &json!({ "removalGuard": guard, "resources": [] }));
+}
+
+fn read_missing_label(bench: &mut Bench) {
+    let expression = "namespaceObject.metadata.labels[\"example.com/team\"]";
+    let variables = json!([{ "name": "team", "expression": expression }]);
+    set(bench, &json!({ "variables": variables, "resources": [settings("a", "of ${team}")] }));
 }
 
 fn join_paused(bench: &mut Bench) {

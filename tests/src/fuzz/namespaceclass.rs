@@ -8,7 +8,9 @@ use lockstep_engine::action::{Action, KubeRequest, WatchCommand};
 use lockstep_engine::machine::Step;
 use lockstep_engine::object::{Kind, ObjectRef, label, metadata};
 use lockstep_engine::operator::Config;
+use lockstep_namespaceclass::expression::NamespaceMetadata;
 use lockstep_namespaceclass::kinds::Kinds;
+use lockstep_namespaceclass::variables::Variables;
 use lockstep_namespaceclass::{Operator, names, resolved_class};
 use serde_json::{Value, json};
 
@@ -20,7 +22,8 @@ const NAMESPACE: &str = "team";
 /// Reads the bytes as the JSON of a class, which may have a binding under `binding`. Skips input that isn't JSON.
 pub fn namespaceclass(data: &[u8]) {
     let Ok(class) = serde_json::from_slice::<Value>(data) else { return };
-    judge(class["spec"]["resources"].as_array().map_or(&[], Vec::as_slice));
+    let spec = &class["spec"];
+    judge(spec["resources"].as_array().map_or(&[], Vec::as_slice), &spec["variables"]);
     if !class.is_object() {
         return;
     }
@@ -28,15 +31,25 @@ pub fn namespaceclass(data: &[u8]) {
     assert_eq!(run, operate(&class), "the same events gave different steps");
 }
 
-/// Checks that every resource is either an entry or a problem, and that every entry stays within its namespace.
-fn judge(resources: &[Value]) {
-    let content = resolved_class::resolve(CLASS, resources, &kinds());
+/// Checks that every resource is either an entry or a problem, and that every entry stays within its namespace and keeps its name,
+/// whatever values its variables have.
+fn judge(resources: &[Value], variables: &Value) {
+    let content = resolved_class::resolve(CLASS, resources, Variables::read(variables), &kinds());
     let entries = content.entries.iter().map(|entry| entry.index);
     let mut judged: Vec<usize> =
         entries.chain(content.problems.iter().map(|problem| problem.index)).collect();
     judged.sort_unstable();
     assert!(judged.iter().copied().eq(0..resources.len()), "{judged:?} of {}", resources.len());
+    let labels = json!({ "team": "${team}", "a": "", "b": "x\n\"}" });
+    let metadata = NamespaceMetadata::read(&json!({ "metadata": { "labels": labels } }));
+    let (all, content) = (content.entries.len(), Arc::new(content).in_namespace(NAMESPACE, &metadata));
+    assert_eq!(content.entries.len() + content.unresolved.len(), all);
     for entry in &content.entries {
+        let resource = &resources[entry.index];
+        let manifest = entry.manifest(NAMESPACE, "b", false);
+        let identity =
+            |it: &Value| [&it["apiVersion"], &it["kind"], &it["metadata"]["name"]].map(Value::clone);
+        assert_eq!(identity(&manifest), identity(resource));
         assert!(entry.kind.namespaced, "{}", entry.kind);
         check_manifest(&entry.manifest(NAMESPACE, "b", false), 1);
         let adopted = entry.manifest(NAMESPACE, "b", true);

@@ -99,6 +99,8 @@ impl Controller {
         if (&resolved.uid, resolved.generation) != (&class.uid, class.generation) {
             return done;
         }
+        let Some(namespace) = self.store.namespaces.get(&name.to_owned()) else { return done };
+        let resolved = resolved.in_namespace(name, namespace);
         if self.store.holds_pruning(binding, &resolved) {
             let held = status::of_held_pruning(binding, now).or_else(|| self.unanswered(name, binding));
             return held.map_or(done, |held| self.report(name, binding, held, Verdict::Converged));

@@ -123,7 +123,7 @@ impl Controller {
             self.forget_class(name);
             return Next::Done(Verdict::Converged);
         };
-        let content = resolved_class::resolve(name, class.resources(), &self.store.kinds);
+        let content = resolved_class::resolve(name, class.resources(), class.variables(), &self.store.kinds);
         let may_pass = content.problems.iter().any(|problem| problem.may_pass);
         let content = self.enter(name, &class, content);
 

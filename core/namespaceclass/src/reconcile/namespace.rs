@@ -166,7 +166,7 @@ impl Controller {
             known.is_some_and(|known| known.uid == namespace.uid) && namespace.class.as_deref() == label;
         if !same || is_wanted || namespace.terminating {
             // The cache is behind; the watch will enqueue this key.
-            self.store.namespaces.absorb(name.to_owned(), namespace);
+            self.absorb_namespace(name, namespace);
             return Next::Done(lagging());
         }
         // More namespaces may have lost the class by now.
@@ -226,7 +226,7 @@ impl Controller {
                 let is_same = known.is_some_and(|known| known.is_same(&namespace));
                 // The cache has this answer now, so the watch event will not enqueue anything. So another label must enqueue
                 // the key here.
-                if self.store.namespaces.absorb(name.to_owned(), namespace) && !is_same {
+                if self.absorb_namespace(name, namespace) && !is_same {
                     self.outbox.woken.push(Key::Namespace(name.to_owned()));
                 }
                 self.store.is_annotating_refused = false;

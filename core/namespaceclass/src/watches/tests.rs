@@ -11,6 +11,7 @@ use super::super::resolved_class;
 use super::*;
 use crate::Operator;
 use crate::store::Resources;
+use crate::variables::Variables;
 
 fn operator() -> Operator {
     Operator::new(Config {
@@ -184,7 +185,7 @@ fn what_the_server_accepted_stays_accepted_though_its_status_came_first() {
     let mut store = Store::default();
     store.kinds.learn("apps/v1", vec![Arc::clone(&kind)]);
     store.resources.insert(Arc::clone(&kind), Resources::default());
-    let content = resolved_class::resolve("web", &[resource], &store.kinds);
+    let content = resolved_class::resolve("web", &[resource], Variables::default(), &store.kinds);
     let entry = &content.entries[0];
     let object = |version: u64| {
         let fields = json!({
