@@ -13,6 +13,7 @@ mod requests;
 mod sentinel;
 mod shards;
 mod together;
+mod variables;
 
 /// Returns all bugs.
 pub fn all() -> Vec<&'static Bug> {
@@ -27,6 +28,7 @@ pub fn all() -> Vec<&'static Bug> {
         sentinel::BUGS,
         shards::BUGS,
         together::BUGS,
+        variables::BUGS,
     ]
     .into_iter()
     .flatten()

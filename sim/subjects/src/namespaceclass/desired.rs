@@ -11,7 +11,7 @@ use lockstep_namespaceclass::names::{self, CLASS_LABEL};
 use lockstep_sim::history::reference;
 use serde_json::Value;
 
-use super::operations::{ADDED, pool_kinds};
+use super::operations::{ADDED, pool_kinds, value};
 
 /// The keys that other clients and controllers write to objects of a class.
 const OF_OTHERS: [&str; 5] = [ADDED, ".dockerconfigjson", "id_rsa.pub", "ssh-publickey", "super-admin.conf"];
@@ -36,7 +36,25 @@ pub(super) fn excludes(class: &Value, namespace: &str) -> bool {
     })
 }
 
-/// Returns the resources that a class requires in a namespace, with their manifests.
+/// Returns a manifest of the simulation's classes with the values that its variables have in a namespace; `None` if one has none.
+pub(super) fn filled(manifest: &Value, namespace: &Value) -> Option<Value> {
+    let mut filled = manifest.clone();
+    let Some(Value::String(text)) = filled.pointer_mut("/data/value") else { return Some(filled) };
+    for variable in ["team", "note", "home"] {
+        let placeholder = format!("${{{variable}}}");
+        if text.contains(&placeholder) {
+            *text = text.replace(&placeholder, &value(variable, namespace)?);
+        }
+    }
+    Some(filled)
+}
+
+/// Returns whether a resource differs between namespaces.
+pub(super) fn is_varied(manifest: &Value) -> bool {
+    manifest["data"]["value"].as_str().is_some_and(|text| text.contains("${"))
+}
+
+/// Returns the resources that a class requires in a namespace, with their manifests. Those may contain variables.
 pub(super) fn wanted(class: &Value, namespace: &str) -> BTreeMap<ObjectRef, Value> {
     let resources = class["spec"]["resources"].as_array().map_or(&[][..], Vec::as_slice);
     let find = |resource: &Value| -> Option<Arc<Kind>> {
@@ -53,7 +71,7 @@ pub(super) fn wanted(class: &Value, namespace: &str) -> BTreeMap<ObjectRef, Valu
 }
 
 /// Returns whether an object matches a manifest of the simulation's classes: it has everything in the manifest, and nothing from
-/// an earlier manifest.
+/// an earlier manifest. In place of a variable it may have any text.
 pub(super) fn is_as_wanted(object: &Value, manifest: &Value) -> bool {
     let entries = |value: &Value| value.as_object().cloned().unwrap_or_default();
     let mut wanted = entries(&manifest["data"]);
@@ -62,6 +80,13 @@ pub(super) fn is_as_wanted(object: &Value, manifest: &Value) -> bool {
     }
     let mut found = entries(&object["data"]);
     found.retain(|key, _| wanted.contains_key(key) || !OF_OTHERS.contains(&&**key));
+    if is_varied(manifest) {
+        let start = wanted["value"].as_str().and_then(|text| text.split("${").next()).unwrap_or_default();
+        let text = found.get("value").and_then(Value::as_str);
+        if text.is_some_and(|text| text.starts_with(start)) {
+            found.insert("value".to_owned(), wanted["value"].clone());
+        }
+    }
     found == wanted
 }
 
@@ -132,7 +157,12 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
     }
     let uid = metadata(&binding, "uid");
     let mut free = true;
+    let home = server.object(&ObjectRef::cluster(&names::namespace(), namespace));
     for (target, manifest) in wanted(class, namespace) {
+        let Some(manifest) = home.and_then(|home| filled(&manifest, home)) else {
+            free = false;
+            continue;
+        };
         let object = server.object(&target).map(|it| &**it);
         if reports_drift(class) && has_drifted(object, class, uid, &manifest) {
             free = false;

@@ -15,6 +15,8 @@ const NAMESPACES: [&str; 4] = ["red", "green", "blue", "grey"];
 
 /// A key that another client adds to applied objects. It remains.
 pub(super) const ADDED: &str = "more";
+/// The annotation of namespaces that changes often.
+const TOUCHED: &str = "example.com/touched";
 /// The finalizer by which another client holds back what was applied.
 pub(super) const HOLD: &str = "example.com/hold";
 
@@ -85,6 +87,44 @@ pub(super) fn is_content(kind: &str) -> bool {
     ["ConfigMap", "Secret", "ServiceAccount", "ResourceQuota", "NetworkPolicy"].contains(&kind)
 }
 
+/// The expressions of the variables in classes, by name.
+const VARIABLES: [(&str, &str); 3] = [
+    ("team", r#"namespaceObject.metadata.labels["example.com/team"]"#),
+    (
+        "note",
+        r#"("example.com/touched" in namespaceObject.metadata.annotations ? namespaceObject.metadata.annotations["example.com/touched"] : "none")"#,
+    ),
+    ("home", r#""ns-" + namespaceObject.metadata.name"#),
+];
+
+/// Returns the value of a variable in a namespace, if it has one.
+pub(super) fn value(variable: &str, namespace: &Value) -> Option<String> {
+    match variable {
+        "team" => label(namespace, "example.com/team").map(str::to_owned),
+        "note" => Some(annotation(namespace, TOUCHED).unwrap_or("none").to_owned()),
+        _ => Some(format!("ns-{}", metadata(namespace, "name"))),
+    }
+}
+
+/// The resources with variables, all of the kind `ConfigMap`, and what they contain.
+pub(super) const VARIED: [(&str, &str); 2] = [("v", "for ${team}"), ("w", "${note} in ${home}")];
+
+/// Adds resources that differ between namespaces to one of four classes.
+fn vary(spec: &mut Value, random: &mut Random) {
+    if random.below(4) < 3 {
+        return;
+    }
+    let variables = VARIABLES.map(|(name, expression)| json!({ "name": name, "expression": expression }));
+    spec["variables"] = json!(variables);
+    let chosen = random.pick(&[&VARIED[..1], &VARIED[1..], &VARIED]);
+    let resources = chosen.iter().map(|(name, value)| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "value": value },
+        })
+    });
+    spec["resources"].as_array_mut().into_iter().for_each(|all| all.extend(resources.clone()));
+}
+
 /// Creates a class and a namespace that uses it, before the start.
 pub(super) fn begin(client: &mut dyn Client) {
     let mut random = Random::from_seed(1);
@@ -129,9 +169,10 @@ fn entries(key: &str, value: &str, random: &mut Random) -> Value {
 fn class(name: &str, random: &mut Random) -> Value {
     let drift = if random.below(4) == 0 { json!("Report") } else { Value::Null };
     let guard = if random.below(4) == 0 { guard() } else { Value::Null };
-    let spec = json!({
+    let mut spec = json!({
         "resources": resources(random), "rollout": rollout(random), "drift": drift, "removalGuard": guard,
     });
+    vary(&mut spec, random);
     json!({ "metadata": { "name": name }, "spec": spec })
 }
 
@@ -162,7 +203,9 @@ fn define_class(client: &mut dyn Client, random: &mut Random) {
 fn update_class(client: &mut dyn Client, random: &mut Random) {
     if let Some(class) = client.any(&names::class(), random) {
         let target = reference(&names::class(), &class);
-        client.merge(&target, &json!({ "spec": { "resources": resources(random) } }));
+        let mut spec = json!({ "resources": resources(random), "variables": null });
+        vary(&mut spec, random);
+        client.merge(&target, &json!({ "spec": spec }));
     }
 }
 
@@ -290,9 +333,17 @@ fn unlabel_all(client: &mut dyn Client, random: &mut Random) {
     }
 }
 
+/// Changes an annotation of a namespace, and sometimes its team. Classes without variables read neither.
 fn touch_namespace(client: &mut dyn Client, random: &mut Random) {
     let (target, value) = (some_namespace(random), random.below(1000).to_string());
-    client.merge(&target, &json!({ "metadata": { "annotations": { "example.com/touched": value } } }));
+    let mut metadata = json!({ "annotations": { TOUCHED: value } });
+    match random.below(4) {
+        0 => metadata["labels"] = json!({ "example.com/team": null }),
+        1 => metadata["labels"] = json!({ "example.com/team": "ants" }),
+        2 => metadata["labels"] = json!({ "example.com/team": "bees" }),
+        _ => {}
+    }
+    client.merge(&target, &json!({ "metadata": metadata }));
 }
 
 fn delete_namespace(client: &mut dyn Client, random: &mut Random) {

@@ -19,6 +19,7 @@ mod change;
 mod judged;
 mod removals;
 mod rollout;
+mod values;
 
 pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
@@ -90,6 +91,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "a_guard_holds_removals",
         sentence: "No binding is removed while the process knows that more namespaces have lost the class than it permits, unless the class confirms that.",
         holds: removals::a_guard_holds_removals,
+    },
+    Invariant {
+        name: "values_are_of_the_namespace",
+        sentence: "A resource with variables is applied with values that they have had in its namespace.",
+        holds: values::values_are_of_the_namespace,
     },
     Invariant {
         name: "no_binding_freezes",

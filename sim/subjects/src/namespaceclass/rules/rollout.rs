@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::change::change_of_process;
 use crate::namespaceclass::desired::{
-    canaries, excludes, is_as_wanted, is_available, is_outdated, is_paused, reports_drift, wanted,
+    canaries, excludes, is_as_wanted, is_available, is_outdated, is_paused, is_varied, reports_drift, wanted,
 };
 use crate::namespaceclass::operations::pool_kinds;
 
@@ -106,11 +106,13 @@ pub(super) fn drift_is_only_reported(moment: &Moment<'_>) -> Result<(), String> 
         let is_listed = listed.any(|it| it["kind"] == *target.kind.kind && it["name"] == *target.name);
         let is_applied = status["observedClassUid"] == class["metadata"]["uid"]
             && status["observedClassGeneration"] == class["metadata"]["generation"];
+        // A change of the namespace is applied in any case.
+        let is_varied = wanted(class, namespace).get(target).is_some_and(is_varied);
         let namespace = binding_ref(namespace);
         let class = reference(&names::class(), class);
         // A pass decides by what was known when it began.
         let is_known = [namespace, class].iter().all(|it| is_known_for(moment, state, it, MINUTE));
-        if is_listed && is_applied && is_available(binding) && is_known {
+        if is_listed && is_applied && is_available(binding) && is_known && !is_varied {
             return Err(format!("{verb} of {target}, though its class has drift reported only"));
         }
     }
