@@ -101,11 +101,6 @@ pub trait SystemUnderTest: Sync {
     fn becomes_idle(&self) -> bool {
         true
     }
-
-    /// Returns the worlds that are small enough to explore every run in them, the smallest first.
-    fn small_worlds(&self) -> &'static [SmallWorld] {
-        &[]
-    }
 }
 
 /// The actual state.

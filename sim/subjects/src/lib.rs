@@ -2,7 +2,7 @@
 //! one folder for each controller.
 //! What only one of our controllers needs in its simulation belongs here; what any could use belongs in `lockstep-sim`.
 
-use lockstep_sim::subject::SystemUnderTest;
+use lockstep_sim::subject::{SmallWorld, SystemUnderTest};
 
 pub mod bridge;
 pub mod bugs;
@@ -16,6 +16,11 @@ pub mod together;
 /// Returns all of them, each alone.
 pub fn all() -> [&'static dyn SystemUnderTest; 4] {
     [&bridge::Bridge, &dpuservice::DpuService, &namespaceclass::NamespaceClass, &sentinel::Sentinel]
+}
+
+/// Returns the small cases of a controller in which every run can be explored, the smallest first.
+pub fn explorable(controller: &str) -> &'static [SmallWorld] {
+    if controller == lockstep_crds::namespaceclass::CONTROLLER { &namespaceclass::small::ALL } else { &[] }
 }
 
 /// Returns the system under test with that name.

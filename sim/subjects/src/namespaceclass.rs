@@ -13,7 +13,7 @@ use lockstep_namespaceclass::names;
 use lockstep_sim::cluster::Change;
 use lockstep_sim::history::History;
 use lockstep_sim::invariant::Invariant;
-use lockstep_sim::subject::{Client, Operation, SmallWorld, SystemUnderTest, World};
+use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
 use serde_json::{Value, json};
 
 mod desired;
@@ -99,9 +99,5 @@ impl SystemUnderTest for NamespaceClass {
 
     fn differences(&self, world: &World<'_>) -> Vec<String> {
         desired::differences(world.server)
-    }
-
-    fn small_worlds(&self) -> &'static [SmallWorld] {
-        &small::ALL
     }
 }

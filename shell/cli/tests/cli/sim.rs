@@ -186,11 +186,11 @@ fn sim_finds_a_bug_of_the_museum() {
 }
 
 #[test]
-fn sim_explores_small_worlds() {
+fn sim_explores_every_run_in_a_small_world() {
     let folder = folder();
     let scope = |args: &[&str]| run(folder.path(), &[&["sim", "--scope", "0"], args].concat());
     let found = scope(&["--planted", "no_status_ahead", "--json"]);
-    let world = &object(&found)["worlds"][0];
+    let world = &object(&found)["explorations"][0];
     assert_eq!((found.status.code(), &world["isComplete"]), (Some(1), &false.into()), "{world}");
     let violation = &world["violation"];
     assert_eq!(violation["invariant"], "created_resources_are_listed_first");

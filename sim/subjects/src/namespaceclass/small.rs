@@ -42,7 +42,7 @@ pub const LABELLED: SmallWorld = SmallWorld {
 };
 
 /// All of them, the smallest first.
-pub(super) const ALL: [SmallWorld; 3] = [LABELLED, ONE_NAMESPACE, TWO_NAMESPACES];
+pub const ALL: [SmallWorld; 3] = [LABELLED, ONE_NAMESPACE, TWO_NAMESPACES];
 
 const LABEL_RED: Operation =
     Operation::new("label namespace red", "tenant", 1, |client, _| label(client, RED, &json!(CLASS)));

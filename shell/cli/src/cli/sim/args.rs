@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["museum", "plan", "planted"])]
     pub(super) coverage: bool,
 
-    /// Explore every run of the small worlds of the controllers, with at most this number of faults in a run: any order of
+    /// Explore every run of each small world of the controllers, with at most this number of faults in a run: any order of
     /// messages, operations and faults. More faults take much longer
     #[arg(
         long,

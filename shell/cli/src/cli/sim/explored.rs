@@ -1,4 +1,4 @@
-//! The exploration of small worlds: every run with at most a given number of faults.
+//! The exploration of every small world: all runs with at most a given number of faults.
 
 use std::fmt;
 use std::path::Path;
@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use lockstep_sim::explore::Counterexample;
 use lockstep_sim::{Exploration, Explored, Timeline};
+use lockstep_subjects::explorable;
 use serde::Serialize;
 
 use super::args::Args;
@@ -19,7 +20,7 @@ use crate::cli::misuse::Misuse;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Table {
-    worlds: Vec<Row>,
+    explorations: Vec<Row>,
 }
 
 /// One small world.
@@ -53,17 +54,18 @@ struct Found {
     files: Vec<String>,
 }
 
-/// Explores the small worlds of the chosen controllers, with at most this number of faults in each run. A violation ends it.
+/// Explores each small world of the chosen controllers, with at most this number of faults in each run. A violation ends it.
 pub(super) fn search(args: &Args, faults: usize, stop: &Stop) -> anyhow::Result<Table> {
-    let mut worlds: Vec<Row> = Vec::new();
-    let subjects: Vec<_> = args.subjects().into_iter().filter(|it| !it.small_worlds().is_empty()).collect();
+    let mut explorations: Vec<Row> = Vec::new();
+    let subjects: Vec<_> =
+        args.subjects().into_iter().filter(|it| !explorable(it.name()).is_empty()).collect();
     if subjects.is_empty() {
         let advice = "choose namespaceclass, or leave out --controllers";
         return Err(Misuse(format!("--scope: no chosen controller has a small world; {advice}")).into());
     }
     for subject in subjects {
         let bug = args.planted.as_ref().map(|name| planted::named(name, subject.name())).transpose()?;
-        for (index, small) in subject.small_worlds().iter().enumerate() {
+        for (index, small) in explorable(subject.name()).iter().enumerate() {
             let began = Instant::now();
             let explored = progress::of_states(small.name, stop, |progress| {
                 Exploration { faults, reduced: true }.run(subject, small, bug, progress)
@@ -72,7 +74,7 @@ pub(super) fn search(args: &Args, faults: usize, stop: &Stop) -> anyhow::Result<
             let Explored { states, transitions, depth, is_complete, failure, .. } = explored;
             let name = format!("{}-world-{}", subject.name(), index + 1);
             let violation = failure.map(|failure| Found::new(&failure, &args.out, &name)).transpose()?;
-            worlds.push(Row {
+            explorations.push(Row {
                 controller: subject.name(),
                 world: small.name,
                 faults,
@@ -84,11 +86,11 @@ pub(super) fn search(args: &Args, faults: usize, stop: &Stop) -> anyhow::Result<
                 violation,
             });
             if !is_complete {
-                return Ok(Table { worlds });
+                return Ok(Table { explorations });
             }
         }
     }
-    Ok(Table { worlds })
+    Ok(Table { explorations })
 }
 
 impl Found {
@@ -111,13 +113,13 @@ impl Found {
 
 impl Table {
     pub(super) fn has_violation(&self) -> bool {
-        self.worlds.iter().any(|row| row.violation.is_some())
+        self.explorations.iter().any(|row| row.violation.is_some())
     }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for row in &self.worlds {
+        for row in &self.explorations {
             let Row { controller, world, states, transitions, longest_run, seconds, .. } = row;
             writeln!(f, "{controller}: {world}; at most {}", count(row.faults as u64, "fault"))?;
             writeln!(
