@@ -16,11 +16,15 @@ use crate::registry::{self, Registries};
 /// How long an answer may take; after that the outcome is unknown.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Fills a value of a Secret with random bytes.
+pub type Random = fn(&mut [u8]) -> Result<(), Failure>;
+
 /// Executes the actions of one machine.
 #[derive(Clone)]
 pub struct Executor {
     client: Client,
     timeout: Duration,
+    random: Random,
     field_manager: String,
     fetcher: Fetcher,
     publisher: Publisher,
@@ -34,6 +38,7 @@ impl Executor {
         Self {
             client,
             timeout: TIMEOUT,
+            random,
             field_manager: wire::field_manager(controller),
             fetcher: Fetcher::from_env(),
             publisher: Publisher::default(),
@@ -51,6 +56,12 @@ impl Executor {
     #[must_use]
     pub fn answered_within(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
+    }
+
+    /// Sets what generates the random values of Secrets.
+    #[must_use]
+    pub(crate) fn generating_with(self, random: Random) -> Self {
+        Self { random, ..self }
     }
 
     /// Returns the client of the requests.
@@ -77,7 +88,7 @@ impl Executor {
     }
 
     async fn ask_kubernetes(&self, request: &KubeRequest) -> Outcome {
-        let request = wire::generated(request, random)?;
+        let request = wire::generated(request, self.random)?;
         let encoded = wire::encode(&request, &self.field_manager)?;
         let answer = tokio::time::timeout(self.timeout, self.exchange(&request, encoded)).await;
         answer.unwrap_or_else(|_| {
@@ -96,7 +107,7 @@ impl Executor {
 }
 
 /// Fills a value with random bytes of the operating system.
-fn random(value: &mut [u8]) -> Result<(), Failure> {
+pub(crate) fn random(value: &mut [u8]) -> Result<(), Failure> {
     getrandom::fill(value).map_err(|error| {
         Failure::new(Class::Unavailable, format!("the system gives no random bytes for a Secret: {error}"))
     })

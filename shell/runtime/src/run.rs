@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::clock::Clock;
-use crate::execute::{self, Executor};
+use crate::execute::{self, Executor, Random};
 use crate::health::Health;
 use crate::observe::Observer;
 use crate::publish::Publisher;
@@ -36,6 +36,9 @@ pub struct Options {
     pub max_in_flight: usize,
     /// How long an answer of the API server may take; after that the outcome is unknown.
     pub timeout: Duration,
+    /// What generates the random values of Secrets: the operating system by default. A simulation needs the same values in each
+    /// run of a seed.
+    pub random: Random,
     /// How long to wait for requests in flight at shutdown.
     pub grace: Duration,
     /// The last event of the machine, at shutdown. The requests that it returns are still executed within the grace period.
@@ -55,6 +58,7 @@ impl Default for Options {
         Self {
             max_in_flight: 64,
             timeout: execute::TIMEOUT,
+            random: execute::random,
             grace: Duration::from_secs(5),
             farewell: None,
             publisher: Publisher::default(),
@@ -94,8 +98,8 @@ impl Driver {
     ) -> Self {
         let name = machine.name();
         let publisher = options.publisher.clone().exporting(options.spans.clone());
-        let executor =
-            Executor::new(client, name).answered_within(options.timeout).publishing_with(publisher);
+        let executor = Executor::new(client, name).answered_within(options.timeout);
+        let executor = executor.generating_with(options.random).publishing_with(publisher);
         let observer = observer.exporting(options.spans.clone());
         let inbox = Inbox::new();
         Self {
