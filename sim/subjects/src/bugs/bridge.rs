@@ -1,10 +1,10 @@
 //! Mistakes that a Bridge could make.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockstep_bridge::names;
-use lockstep_engine::action::{Action, ActionId, Class, Failure, KubeRequest, Outcome, Request, Success};
+use lockstep_engine::action::{Action, ActionId, Class, Failure, KubeRequest, Outcome, Request};
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::object::{ObjectRef, metadata};
 use lockstep_sim::bugs::{Bug, Flaw, plant};
@@ -12,11 +12,12 @@ use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
 use super::common::{
-    DpuClusters, Extra, Ignores, LogsSecrets, NoFinalizer, Secrets, Unheard, as_if_done, change, is,
+    DpuClusters, Ignores, LogsSecrets, NoFinalizer, Secrets, Unheard, as_if_done, change, is,
 };
 use super::requests::{StatusAlways, TimesMove, status_patch};
 
 mod encryption;
+mod kubeconfig;
 mod status;
 mod watches;
 
@@ -51,7 +52,7 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<Fights>,
     ),
     bug("phases_go_back", "A phase goes back to Pending.", plant::<PhasesJump>),
-    bug("never_injects", "The DPUCluster never gets its kubeconfig.", plant::<NeverInjects>),
+    bug("never_injects", "The DPUCluster never gets its kubeconfig.", plant::<kubeconfig::NeverInjects>),
     bug("copies_once", "A rotated Secret is not copied.", plant::<CopiesOnce>),
     bug("ignores_secrets", "Changes of Secrets are ignored.", plant::<Ignores<Secrets>>),
     bug("ignores_dpuclusters", "Changes of DPUClusters are ignored.", plant::<Ignores<DpuClusters>>),
@@ -60,7 +61,7 @@ pub(super) const BUGS: &[Bug] = &[
     bug(
         "keeps_the_kubeconfig",
         "The kubeconfig is kept when the bridge is deleted.",
-        plant::<LeavesKubeconfig>,
+        plant::<kubeconfig::LeavesKubeconfig>,
     ),
     bug("ready_too_early", "A HostedCluster counts as available once it exists.", plant::<ReadyTooEarly>),
     bug("never_requests_the_address", "The address is not requested from MetalLB.", plant::<NeverAsks>),
@@ -68,17 +69,17 @@ pub(super) const BUGS: &[Bug] = &[
     bug(
         "replaces_another_kubeconfig",
         "A kubeconfig that another client gave a DPUCluster is replaced.",
-        plant::<TakesDpuClusterOver>,
+        plant::<kubeconfig::TakesDpuClusterOver>,
     ),
     bug(
         "names_hypershifts_kubeconfig",
         "The DPUCluster gets the name of HyperShift's Secret instead of its copy.",
-        plant::<NamesHyperShifts>,
+        plant::<kubeconfig::NamesHyperShifts>,
     ),
     bug(
         "disconnects_the_dpucluster",
         "When a HostedCluster is deleted, its DPUCluster loses its kubeconfig.",
-        plant::<Disconnects>,
+        plant::<kubeconfig::Disconnects>,
     ),
     bug("hides_degradation", "A degraded HostedCluster is reported as healthy.", plant::<HidesDegradation>),
     bug(
@@ -264,15 +265,6 @@ impl Flaw for PhasesJump {
 }
 
 #[derive(Default)]
-struct NeverInjects;
-
-impl Flaw for NeverInjects {
-    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        is(&request.action, "patch", "DPUCluster").then(|| Ok(as_if_done(&request.action)))
-    }
-}
-
-#[derive(Default)]
 struct CopiesOnce;
 
 impl Flaw for CopiesOnce {
@@ -294,15 +286,6 @@ impl Flaw for NoOwner {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         change(request, "HostedCluster", |manifest| manifest["metadata"]["ownerReferences"] = json!([]));
         None
-    }
-}
-
-#[derive(Default)]
-struct LeavesKubeconfig;
-
-impl Flaw for LeavesKubeconfig {
-    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        is(&request.action, "delete", "Secret").then_some(Ok(Success::Done))
     }
 }
 
@@ -350,81 +333,6 @@ impl Flaw for MarksService {
             *patch = Arc::new(marked);
         }
         None
-    }
-}
-
-#[derive(Default)]
-struct TakesDpuClusterOver {
-    taken: BTreeSet<ObjectRef>,
-    extra: Extra,
-}
-
-impl Flaw for TakesDpuClusterOver {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        if let Event::Applied { kind, object } = &event
-            && kind.kind == "DPUCluster"
-            && object["spec"]["kubeconfig"].as_str().is_some_and(|it| !it.ends_with("-dpucluster-kubeconfig"))
-        {
-            self.taken.insert(reference(kind, object));
-        }
-        Some(event)
-    }
-
-    fn step(&mut self, step: &mut Step) {
-        for target in std::mem::take(&mut self.taken) {
-            self.extra.ask(step, disconnect(target));
-        }
-    }
-}
-
-/// Returns an action that removes the kubeconfig from a DPUCluster.
-fn disconnect(target: ObjectRef) -> Action {
-    let patch = Arc::new(json!({ "spec": { "kubeconfig": null } }));
-    Action::Kube(KubeRequest::Patch { target, subresource: None, patch })
-}
-
-#[derive(Default)]
-struct NamesHyperShifts;
-
-impl Flaw for NamesHyperShifts {
-    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        if let Action::Kube(KubeRequest::Patch { target, patch, .. }) = &mut request.action
-            && target.kind.kind == "DPUCluster"
-            && patch["spec"]["kubeconfig"].is_string()
-        {
-            let mut changed = Value::clone(patch);
-            changed["spec"]["kubeconfig"] = json!("prod-admin-kubeconfig");
-            *patch = Arc::new(changed);
-        }
-        None
-    }
-}
-
-#[derive(Default)]
-struct Disconnects {
-    connected: BTreeSet<ObjectRef>,
-    has_lost: bool,
-    extra: Extra,
-}
-
-impl Flaw for Disconnects {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        match &event {
-            Event::Applied { kind, object } if kind.kind == "DPUCluster" => {
-                self.connected.insert(reference(kind, object));
-            }
-            Event::Deleted { kind, .. } if kind.kind == "HostedCluster" => self.has_lost = true,
-            _ => {}
-        }
-        Some(event)
-    }
-
-    fn step(&mut self, step: &mut Step) {
-        if std::mem::take(&mut self.has_lost) {
-            for target in &self.connected {
-                self.extra.ask(step, disconnect(target.clone()));
-            }
-        }
     }
 }
 

@@ -1,0 +1,106 @@
+//! Mistakes with the kubeconfigs of DPUClusters.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lockstep_engine::action::{Action, KubeRequest, Outcome, Request, Success};
+use lockstep_engine::machine::{Event, Step};
+use lockstep_engine::object::ObjectRef;
+use lockstep_sim::bugs::Flaw;
+use lockstep_sim::history::reference;
+use serde_json::{Value, json};
+
+use super::super::common::{Extra, as_if_done, is};
+
+#[derive(Default)]
+pub(super) struct NeverInjects;
+
+impl Flaw for NeverInjects {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "patch", "DPUCluster").then(|| Ok(as_if_done(&request.action)))
+    }
+}
+
+#[derive(Default)]
+pub(super) struct LeavesKubeconfig;
+
+impl Flaw for LeavesKubeconfig {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        is(&request.action, "delete", "Secret").then_some(Ok(Success::Done))
+    }
+}
+
+#[derive(Default)]
+pub(super) struct TakesDpuClusterOver {
+    taken: BTreeSet<ObjectRef>,
+    extra: Extra,
+}
+
+impl Flaw for TakesDpuClusterOver {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Event::Applied { kind, object } = &event
+            && kind.kind == "DPUCluster"
+            && object["spec"]["kubeconfig"].as_str().is_some_and(|it| !it.ends_with("-dpucluster-kubeconfig"))
+        {
+            self.taken.insert(reference(kind, object));
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        for target in std::mem::take(&mut self.taken) {
+            self.extra.ask(step, disconnect(target));
+        }
+    }
+}
+
+/// Returns an action that removes the kubeconfig from a DPUCluster.
+fn disconnect(target: ObjectRef) -> Action {
+    let patch = Arc::new(json!({ "spec": { "kubeconfig": null } }));
+    Action::Kube(KubeRequest::Patch { target, subresource: None, patch })
+}
+
+#[derive(Default)]
+pub(super) struct NamesHyperShifts;
+
+impl Flaw for NamesHyperShifts {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Kube(KubeRequest::Patch { target, patch, .. }) = &mut request.action
+            && target.kind.kind == "DPUCluster"
+            && patch["spec"]["kubeconfig"].is_string()
+        {
+            let mut changed = Value::clone(patch);
+            changed["spec"]["kubeconfig"] = json!("prod-admin-kubeconfig");
+            *patch = Arc::new(changed);
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Disconnects {
+    connected: BTreeSet<ObjectRef>,
+    has_lost: bool,
+    extra: Extra,
+}
+
+impl Flaw for Disconnects {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::Applied { kind, object } if kind.kind == "DPUCluster" => {
+                self.connected.insert(reference(kind, object));
+            }
+            Event::Deleted { kind, .. } if kind.kind == "HostedCluster" => self.has_lost = true,
+            _ => {}
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        if std::mem::take(&mut self.has_lost) {
+            for target in &self.connected {
+                self.extra.ask(step, disconnect(target.clone()));
+            }
+        }
+    }
+}
