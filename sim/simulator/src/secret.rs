@@ -1,11 +1,24 @@
 //! The values of Secrets in simulations.
 
+use std::borrow::Cow;
+
+use lockstep_engine::action::{Failure, KubeRequest};
+use lockstep_engine::wire;
+
 /// Every Secret value in a simulation contains this word, so that leaks are found by search.
 pub const SECRET: &str = "tops3cret";
 
+/// Returns a request with the values that have to be generated.
+pub(crate) fn generated(request: &KubeRequest, revision: u64) -> Result<Cow<'_, KubeRequest>, Failure> {
+    wire::generated(request, |value| {
+        fill(revision, value);
+        Ok(())
+    })
+}
+
 /// Fills a generated value of a Secret. Another revision of the server gives another value, so a Secret that is created again
 /// differs.
-pub(crate) fn fill(revision: u64, value: &mut [u8]) {
+fn fill(revision: u64, value: &mut [u8]) {
     let text = format!("{SECRET}-{revision}-");
     for (byte, letter) in value.iter_mut().zip(text.bytes().cycle()) {
         *byte = letter;

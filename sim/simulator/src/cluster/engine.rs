@@ -302,11 +302,7 @@ impl<W: FaultModel> Cluster<W> {
                 return Err(Failure::new(Class::Invalid, format!("nothing here executes {}", action.name())));
             }
         };
-        let revision = self.server.revision();
-        let request = &*wire::generated(request, |value| {
-            secret::fill(revision, value);
-            Ok(())
-        })?;
+        let request = &*secret::generated(request, self.server.revision())?;
         let it = &self.processes[process];
         let manager = wire::field_manager(it.machine.name());
         let (author, encoded) = match &it.program {

@@ -79,11 +79,7 @@ impl World {
         let Action::Kube(request) = action else {
             return Err(Failure::new(Class::Invalid, format!("nothing here executes {}", action.name())));
         };
-        let revision = self.server.model.revision();
-        let request = &*wire::generated(request, |value| {
-            secret::fill(revision, value);
-            Ok(())
-        })?;
+        let request = &*secret::generated(request, self.server.model.revision())?;
         let encoded = wire::encode(request, &manager)?;
         let encoded = match self.setup.bug.and_then(|bug| bug.garble) {
             Some(garble) => garble(request, encoded),
