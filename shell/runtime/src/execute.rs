@@ -17,14 +17,14 @@ use crate::registry::{self, Registries};
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Fills a value of a Secret with random bytes.
-pub type Random = fn(&mut [u8]) -> Result<(), Failure>;
+pub type RandomBytes = fn(&mut [u8]) -> Result<(), Failure>;
 
 /// Executes the actions of one machine.
 #[derive(Clone)]
 pub struct Executor {
     client: Client,
     timeout: Duration,
-    random: Random,
+    random: RandomBytes,
     field_manager: String,
     fetcher: Fetcher,
     publisher: Publisher,
@@ -60,7 +60,7 @@ impl Executor {
 
     /// Sets what generates the random values of Secrets.
     #[must_use]
-    pub(crate) fn generating_with(self, random: Random) -> Self {
+    pub(crate) fn generating_with(self, random: RandomBytes) -> Self {
         Self { random, ..self }
     }
 

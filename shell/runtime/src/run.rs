@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::clock::Clock;
-use crate::execute::{self, Executor, Random};
+use crate::execute::{self, Executor, RandomBytes};
 use crate::health::Health;
 use crate::observe::Observer;
 use crate::publish::Publisher;
@@ -38,7 +38,7 @@ pub struct Options {
     pub timeout: Duration,
     /// What generates the random values of Secrets: the operating system by default. A simulation needs the same values in each
     /// run of a seed.
-    pub random: Random,
+    pub random: RandomBytes,
     /// How long to wait for requests in flight at shutdown.
     pub grace: Duration,
     /// The last event of the machine, at shutdown. The requests that it returns are still executed within the grace period.
