@@ -15,9 +15,6 @@ use crate::cli::count::count;
 /// The interval between progress lines without a terminal. A short search prints none.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// The interval between updates on a terminal.
-const TICK: Duration = Duration::from_millis(100);
-
 /// Shows the progress of `search` while it runs. After each run, the search reports the number of runs made, and the returned
 /// value decides whether it continues.
 pub(super) fn of<T>(
@@ -60,21 +57,20 @@ pub(super) fn of_states<T>(
     stop: &Stop,
     run: impl FnOnce(&dyn Fn(u64) -> ControlFlow<()>) -> T,
 ) -> T {
-    let spinner = ProgressBar::new_spinner().with_message(name.to_owned());
     let (began, printed_at) = (Instant::now(), Cell::new(Instant::now()));
+    let line = |states| format!("{name}: {} in {} s", count(states, "state"), began.elapsed().as_secs());
+    // It is hidden without a terminal, and limits how often it is drawn.
+    let spinner = ProgressBar::new_spinner();
     let is_terminal = std::io::stderr().is_terminal();
     let result = run(&|states| {
-        // The clock is read for every hundredth state only.
-        if states.is_multiple_of(100) && printed_at.get().elapsed() >= if is_terminal { TICK } else { PERIOD }
-        {
-            printed_at.set(Instant::now());
-            let line = format!("{name}: {} in {} s", count(states, "state"), began.elapsed().as_secs());
+        // Not each state is worth a line or a look at the clock.
+        if states.is_multiple_of(100) {
             if is_terminal {
-                spinner.set_message(line);
-                spinner.tick();
-            } else {
+                spinner.set_message(line(states));
+            } else if printed_at.get().elapsed() >= PERIOD {
+                printed_at.set(Instant::now());
                 // If stderr is closed, the line can't be printed.
-                let _ = writeln!(std::io::stderr(), "{line}");
+                let _ = writeln!(std::io::stderr(), "{}", line(states));
             }
         }
         stop.flow()
