@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_mins(3);
 /// How long to wait for events that do not arrive.
 const SILENCE: Duration = Duration::from_secs(10);
 
+/// The time between two repetitions of a request.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// The real server of a comparison.
 pub struct RealArm {
     client: Client,
@@ -68,6 +71,23 @@ impl RealArm {
         let answer = self.client.send(list.body(Body::empty())?).await?;
         answer.into_body().collect_bytes().await?;
         Ok(())
+    }
+
+    /// Waits until the controllers of the server have set the conditions of a new CRD, which the model sets at once.
+    async fn establish(&self, crd: &str) -> anyhow::Result<()> {
+        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}");
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            let response = self.client.send(http::Request::get(&path).body(Body::empty())?).await?;
+            let (parts, stream) = response.into_parts();
+            let answer = Answer::new(&parts, body(&parts, &stream.collect_bytes().await?));
+            // A dry run creates nothing.
+            if answer.code == 404 || is_established(&answer.body) {
+                return Ok(());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        anyhow::bail!("{crd} is not established after {PATIENCE:?}")
     }
 
     async fn once(&mut self, step: &Step, variables: &Variables) -> anyhow::Result<Answer> {
@@ -120,11 +140,29 @@ impl Arm for RealArm {
             // After each change of a CRD, the server rejects requests until its watch cache is filled, which takes a moment.
             let is_put_off = answer.code == 429;
             if (!is_put_off && step.is_answered(&answer)) || start.elapsed() > PATIENCE {
+                if let Some(crd) = created_crd(&answer) {
+                    self.establish(crd).await?;
+                }
                 return Ok(answer);
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(PAUSE).await;
         }
     }
+}
+
+/// Returns the name of the CRD that a request created.
+fn created_crd(answer: &Answer) -> Option<&str> {
+    let is_created = answer.code == 201 && answer.body["kind"] == "CustomResourceDefinition";
+    answer.body["metadata"]["name"].as_str().filter(|_| is_created)
+}
+
+/// Returns whether the server has decided about a CRD: it serves it, or its names are taken.
+fn is_established(crd: &Value) -> bool {
+    let conditions = crd["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Established" && condition["reason"] != "Installing")
 }
 
 fn lines(stream: Body) -> Lines {
