@@ -33,13 +33,24 @@ pub(crate) fn print(outcomes: &[Outcome], took: Duration) -> bool {
     for outcome in outcomes.iter().filter(|outcome| !outcome.passed()) {
         print_failures(outcome);
     }
-    let failed = outcomes.iter().filter(|outcome| outcome.broken.is_some()).count()
-        + tests.iter().filter(|(_, test)| !test.passed).count();
+    let failures: Vec<String> = outcomes.iter().flat_map(failures).collect();
     let passed = tests.iter().filter(|(_, test)| test.passed).count();
     let ignored: usize = outcomes.iter().map(|outcome| outcome.ignored).sum();
     println!("\n{} suites in {}", outcomes.len(), clock(took));
-    println!("{passed} passed, {failed} failed, {ignored} skipped");
-    failed == 0
+    println!("{passed} passed, {} failed, {ignored} skipped", failures.len());
+    // Once more below everything else: who sees only the end of the output sees what failed.
+    for failure in &failures {
+        println!("FAILED {failure}");
+    }
+    failures.is_empty()
+}
+
+/// Returns the names of the failed tests of a suite, and the suite itself if it crashed or hung.
+fn failures(outcome: &Outcome) -> Vec<String> {
+    let failed = outcome.tests.iter().filter(|test| !test.passed);
+    let mut names: Vec<String> = failed.map(|test| format!("{} {}", outcome.suite, test.name)).collect();
+    names.extend(outcome.broken.as_ref().map(|broken| format!("{}: {broken}", outcome.suite)));
+    names
 }
 
 fn print_failures(outcome: &Outcome) {
@@ -65,11 +76,33 @@ fn command(suite: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::command;
+    use std::time::Duration;
+
+    use super::{command, failures};
+    use crate::outcome::{Outcome, Test};
 
     #[test]
     fn each_kind_of_binary_has_its_command() {
         assert_eq!(command("lockstep-sim/lib"), "cargo test -p lockstep-sim --lib");
         assert_eq!(command("lockstep-sim/bridge"), "cargo test -p lockstep-sim --test bridge");
+    }
+
+    #[test]
+    fn what_failed_is_named() {
+        let test = |name: &str, passed| Test {
+            name: name.to_owned(),
+            passed,
+            took: Duration::ZERO,
+            output: String::new(),
+        };
+        let outcome = Outcome {
+            suite: "lockstep-sim/bridge".to_owned(),
+            took: Duration::ZERO,
+            tests: vec![test("a", true), test("b", false)],
+            ignored: 0,
+            broken: Some("it hung".to_owned()),
+            stderr: String::new(),
+        };
+        assert_eq!(failures(&outcome), ["lockstep-sim/bridge b", "lockstep-sim/bridge: it hung"]);
     }
 }
