@@ -115,6 +115,12 @@ fn a_plan_shows_every_write_and_makes_none() {
         "{shown}"
     );
 
+    let variable = "spec:\n  variables:\n  - name: where\n    expression: namespaceObject.metadata.name\n";
+    let of_each = CLASS.replace("spec:\n", variable).replace("LOG_LEVEL: info", "LOG_LEVEL: in ${where}");
+    let shown = succeeds(&plan(folder.path(), &of_each, &["--diff"]));
+    assert!(shown.contains("update         ConfigMap shop/web-settings  (namespaceclass)"), "{shown}");
+    assert!(shown.contains("-  LOG_LEVEL: info") && shown.contains("+  LOG_LEVEL: in shop"), "{shown}");
+
     let unchanged = succeeds(&plan(folder.path(), CLASS, &["--exit-code"]));
     assert!(unchanged.contains("Then: nothing changes"), "{unchanged}");
     let deleted = succeeds(&plan(folder.path(), CLASS, &["--delete"]));

@@ -14,6 +14,7 @@ const WHILE: Duration = Duration::from_mins(10);
 const SERVICE: &str = "/apis/svc.dpu.nvidia.com/v1alpha1/namespaces/services/dpuservices/hbn";
 const EAST: &str = "/apis/provisioning.dpu.nvidia.com/v1alpha1/namespaces/dpf/dpuclusters/east";
 const KUBECONFIG: &str = "/api/v1/namespaces/dpf/secrets/east-kubeconfig";
+const SHOP: &str = "/api/v1/namespaces/shop";
 const PROJECTS: &str = "/apis/argoproj.io/v1alpha1/namespaces/dpf-argo-cd-system/appprojects";
 
 /// A situation, and the line of the explanation that names its cause.
@@ -152,6 +153,18 @@ const SITUATIONS: &[Situation] = &[
         simulated.pass(WHILE);
         simulated
     }),
+    of_binding(
+        "False UnresolvedVariable",
+        "began",
+        &["saw NamespaceClass.namespaceclass.akuity.io web"],
+        || shop_of_a_team(None),
+    ),
+    of_binding("False UnresolvedVariable", "began", &["saw Namespace shop"], || {
+        let mut simulated = shop_of_a_team(Some("red"));
+        simulated.merge(SHOP, &team(None));
+        simulated.pass(WHILE);
+        simulated
+    }),
     of_binding("False RemovalHeld", "began", &["saw NamespaceClass.namespaceclass.akuity.io web"], || {
         let mut simulated = shop(&json!({"removalGuard": {"maxPercent": 10, "windowMinutes": 1}}));
         simulated.merge(CLASS, &json!({"spec": {"resources": []}}));
@@ -183,6 +196,25 @@ fn shop(spec: &Value) -> Simulated {
     simulated.merge(CLASS, &json!({ "spec": spec }));
     simulated.pass(WHILE);
     simulated
+}
+
+/// Returns the namespace shop with this label, whose class reads it.
+fn shop_of_a_team(name: Option<&str>) -> Simulated {
+    let mut simulated = shop(&json!({}));
+    simulated.merge(SHOP, &team(name));
+    simulated.pass(WHILE);
+    let expression = "namespaceObject.metadata.labels['example.com/team']";
+    let settings = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"team": "${team}"},
+    });
+    let variables = json!([{"name": "team", "expression": expression}]);
+    simulated.merge(CLASS, &json!({"spec": {"variables": variables, "resources": [settings]}}));
+    simulated.pass(WHILE);
+    simulated
+}
+
+fn team(name: Option<&str>) -> Value {
+    json!({"metadata": {"labels": {"example.com/team": name}}})
 }
 
 fn writes(action: &Action, kind: &str) -> bool {
