@@ -7,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use kube::{Client, Config};
 use lockstep_apiserver::host::{Host, Options};
 use lockstep_engine::action::{Action, Answer as _, Class, KubeRequest, Success};
-use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
+use lockstep_engine::object::{Kind, ObjectRef, Uid, is_deleting, metadata};
 use lockstep_external as external;
 use lockstep_external::dpu_clusters::Access;
 use lockstep_external::hypershift::{self, hosted_cluster_kind, node_pool_kind};
@@ -70,7 +70,7 @@ impl User {
     async fn delete(&self, kind: &Arc<Kind>, name: &str) -> anyhow::Result<()> {
         let object = self.get(kind, name).await?.context("there is none")?;
         let target = ObjectRef::namespaced(kind, NAMESPACE, name);
-        let uid = metadata(&object, "uid").to_owned();
+        let uid = Uid::of(&object);
         self.0.execute(&Action::Kube(KubeRequest::Delete { target, uid, resource_version: None })).await?;
         eventually(&format!("{name} is gone"), async || match self.get(kind, name).await? {
             None => Ok(()),

@@ -2,7 +2,7 @@
 
 use lockstep_crds::bridge::DPFHCPBridgeSpec;
 use lockstep_engine::action::{Class, Failure};
-use lockstep_engine::object::{Name, controller_uid, is_deleting, metadata, text};
+use lockstep_engine::object::{Name, is_controlled_by, is_deleting, metadata, text};
 use lockstep_engine::time::Now;
 use serde_json::Value;
 
@@ -102,7 +102,7 @@ impl<'a> BridgeSnapshot<'a> {
             Err(failure) if failure.class == Class::KindNotServed => OwnedObject::Absent,
             Err(failure) => OwnedObject::Unknown(failure),
             Ok(None) => OwnedObject::Absent,
-            Ok(Some(object)) if controller_uid(object) != Some(&self.bridge.uid) => OwnedObject::Foreign,
+            Ok(Some(object)) if !is_controlled_by(object, &self.bridge.uid) => OwnedObject::Foreign,
             Ok(Some(object)) if is_deleting(object) => OwnedObject::Going,
             Ok(Some(object)) => OwnedObject::Ours(object),
         }
@@ -145,7 +145,7 @@ impl<'a> BridgeSnapshot<'a> {
             Ok(None) => return Some(KeyState::Missing),
             Ok(Some(secret)) => secret,
         };
-        let is_ours = controller_uid(secret) == Some(&self.bridge.uid);
+        let is_ours = is_controlled_by(secret, &self.bridge.uid);
         if !is_ours && matches!(cluster, OwnedObject::Absent) {
             return Some(KeyState::Foreign);
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::broker::{Broker, CloudEvent, SecretString};
 use super::document::Fields;
-use crate::object::{Kind, ObjectRef};
+use crate::object::{Kind, ObjectRef, Uid};
 
 pub use crate::outcome::{Answer, Class, Failure, Outcome, Success, next, only};
 
@@ -118,7 +118,7 @@ pub enum KubeRequest {
         /// The object.
         target: ObjectRef,
         /// Its uid.
-        uid: String,
+        uid: Uid,
         /// Its resource version, if the proof that it is ours was read from that version.
         resource_version: Option<String>,
     },

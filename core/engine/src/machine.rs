@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::action::{ActionId, Failure, Outcome, Request};
 use super::trace::Span;
-use crate::object::{Kind, ObjectRef};
+use crate::object::{Kind, ObjectRef, Uid};
 use crate::time::{Monotonic, Now};
 
 /// An event. Events are the only input.
@@ -126,7 +126,7 @@ pub enum Note {
         /// The object that it is about.
         object: ObjectRef,
         /// The uid of that object.
-        uid: String,
+        uid: Uid,
         /// Whether it is a Warning.
         warning: bool,
         /// Such as `ClassNotFound`.

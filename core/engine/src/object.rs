@@ -140,6 +140,35 @@ impl fmt::Display for Name {
     }
 }
 
+/// The uid of an object. An object that is created again under the same name has another one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Uid(String);
+
+impl Uid {
+    /// Returns the uid of an object; empty if it has none.
+    pub fn of(object: &Value) -> Self {
+        metadata(object, "uid").into()
+    }
+
+    /// Returns the text that the server uses.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Uid {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// Returns a metadata field that is a string; empty if the object lacks it or has another type there.
 pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
@@ -191,7 +220,7 @@ pub fn precondition(object: &Value) -> Value {
 
 /// Returns the reference by which an object owns another as its controller. The garbage collector deletes objects without an
 /// owner; an owner that is deleted in the foreground waits for it.
-pub fn controller_reference(kind: &Kind, name: &str, uid: &str) -> Value {
+pub fn controller_reference(kind: &Kind, name: &str, uid: &Uid) -> Value {
     json!({
         "apiVersion": kind.api_version(),
         "kind": kind.kind,
@@ -206,6 +235,11 @@ pub fn controller_reference(kind: &Kind, name: &str, uid: &str) -> Value {
 pub fn controller_uid(object: &Value) -> Option<&str> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     owners.iter().find(|owner| owner["controller"] == true)?["uid"].as_str()
+}
+
+/// Returns whether the owner with this uid is marked as controller.
+pub fn is_controlled_by(object: &Value, owner: &Uid) -> bool {
+    controller_uid(object) == Some(owner.as_str())
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use super::action::{Action, ActionId, Class, Failure, KubeRequest, Outcome, Requ
 use super::backoff::RETRY_AFTER_MAX;
 use super::conditions::cut;
 use super::pairs;
-use crate::object::{Kind, ObjectRef};
+use crate::object::{Kind, ObjectRef, Uid};
 use crate::random::Random;
 use crate::time::{Monotonic, Now};
 
@@ -53,7 +53,7 @@ pub struct Occurrence {
     /// The object that it concerns.
     pub regarding: ObjectRef,
     /// The uid of that object.
-    pub uid: String,
+    pub uid: Uid,
     /// Its severity.
     pub severity: Severity,
     /// The reason, for machines: `CamelCase`.
@@ -82,7 +82,7 @@ pub struct Recorder {
 }
 
 /// The object's uid, the reason and the note.
-type SeriesKey = (String, String, String);
+type SeriesKey = (Uid, String, String);
 
 /// When a series is to be written; of two at the same time, the one that was scheduled first goes first.
 type Turn = (Monotonic, u64);

@@ -13,7 +13,7 @@ use kube_core::Status;
 use serde_json::{Map, Value, json};
 
 use super::action::{Class, Failure, KubeRequest, Outcome, Subresource, Success};
-use crate::object::{Kind, ObjectRef};
+use crate::object::{Kind, ObjectRef, Uid};
 
 mod generate;
 pub mod path;
@@ -106,7 +106,7 @@ fn create(
 
 fn delete(
     target: &ObjectRef,
-    uid: &str,
+    uid: &Uid,
     resource_version: Option<&str>,
 ) -> Result<http::Request<Vec<u8>>, Failure> {
     let mut preconditions = json!({ "uid": uid });

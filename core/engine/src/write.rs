@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::action::{Action, KubeRequest};
-use crate::object::{ObjectRef, metadata};
+use crate::object::{ObjectRef, Uid, metadata};
 
 /// Creates an object, or applies it to the existing one with the seen uid. A missing object is created and not applied,
 /// because an apply would adopt another client's object that was created in between.
-pub fn create_or_apply(target: ObjectRef, mut manifest: Value, seen_uid: Option<&str>) -> Action {
+pub fn create_or_apply(target: ObjectRef, mut manifest: Value, seen_uid: Option<&Uid>) -> Action {
     match seen_uid {
         Some(uid) => {
             manifest["metadata"]["uid"] = json!(uid);
@@ -21,8 +21,8 @@ pub fn create_or_apply(target: ObjectRef, mut manifest: Value, seen_uid: Option<
 
 /// Deletes this version of an object: not one that another client has created or changed since.
 pub fn delete(target: ObjectRef, seen: &Value) -> Action {
-    let [uid, version] = ["uid", "resourceVersion"].map(|field| metadata(seen, field).to_owned());
-    Action::Kube(KubeRequest::Delete { target, uid, resource_version: Some(version) })
+    let resource_version = Some(metadata(seen, "resourceVersion").to_owned());
+    Action::Kube(KubeRequest::Delete { target, uid: Uid::of(seen), resource_version })
 }
 
 /// Returns whether a value has all wanted fields. Further fields of objects are ignored; lists must be equal item by item.
@@ -88,7 +88,7 @@ mod tests {
             manifest: Arc::new(manifest.clone()),
         });
         assert_eq!(created, expected);
-        let applied = create_or_apply(target.clone(), manifest, Some("u-1"));
+        let applied = create_or_apply(target.clone(), manifest, Some(&"u-1".into()));
         let manifest = Arc::new(json!({ "metadata": { "name": "b", "uid": "u-1" } }));
         assert_eq!(applied, Action::Kube(KubeRequest::Apply { target, manifest }));
     }

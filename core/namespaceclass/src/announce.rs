@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_engine::action::{Class as FailureClass, Failure};
 use lockstep_engine::conditions::Status;
 use lockstep_engine::machine::Note;
-use lockstep_engine::object::ObjectRef;
+use lockstep_engine::object::{ObjectRef, Uid};
 use lockstep_engine::recorder::{Occurrence, Severity};
 use lockstep_engine::time::Now;
 
@@ -28,7 +28,7 @@ impl Controller {
     pub(super) fn announce_unconfirmed(
         &mut self,
         object: &ObjectRef,
-        uid: &str,
+        uid: &Uid,
         shown: &[Condition],
         now: Now,
     ) {
@@ -48,7 +48,7 @@ impl Controller {
     }
 
     /// Reports a changed condition in the log and as an Event.
-    pub(super) fn announce(&mut self, object: &ObjectRef, uid: &str, condition: &Condition, now: Now) {
+    pub(super) fn announce(&mut self, object: &ObjectRef, uid: &Uid, condition: &Condition, now: Now) {
         // An earlier write of it did not take effect, or is announced now.
         if let Some(unconfirmed) = self.store.unconfirmed.get_mut(object) {
             unconfirmed.retain(|other| other.type_ != condition.type_);

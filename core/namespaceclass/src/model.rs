@@ -8,7 +8,7 @@ use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassS
 use lockstep_engine::cache::Cached;
 use lockstep_engine::conditions::Status;
 use lockstep_engine::object::{
-    annotation, controller_uid, generation, is_deleting, label, metadata, resource_version,
+    Uid, annotation, controller_uid, generation, is_deleting, label, metadata, resource_version,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,7 +26,7 @@ use super::variables::Variables;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Resolved {
     /// The class's uid.
-    pub uid: String,
+    pub uid: Uid,
     /// The class's generation.
     pub generation: i64,
     /// Its resources.
@@ -36,7 +36,7 @@ pub struct Resolved {
 impl Resolved {
     /// Returns whether these are the resources of this class, at the same generation.
     pub fn is_of(&self, class: &Value) -> bool {
-        metadata(class, "uid") == self.uid && generation(class) == self.generation
+        Uid::of(class) == self.uid && generation(class) == self.generation
     }
 
     /// Returns the resources in a namespace.
@@ -51,7 +51,7 @@ impl Resolved {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Namespace {
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// The class that its label names.
     pub class: Option<String>,
     /// Whether it is being deleted: then it is not changed.
@@ -67,7 +67,7 @@ impl Namespace {
     /// Reads a namespace or its metadata.
     pub fn read(object: &Value) -> Self {
         Self {
-            uid: metadata(object, "uid").to_owned(),
+            uid: Uid::of(object),
             class: label(object, CLASS_LABEL).filter(|class| !class.is_empty()).map(str::to_owned),
             terminating: is_deleting(object),
             problem: annotation(object, PROBLEM_ANNOTATION).map(str::to_owned),
@@ -99,7 +99,7 @@ impl Cached for Namespace {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Class {
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// Its generation.
     pub generation: i64,
     /// Its status as last seen.
@@ -111,7 +111,7 @@ impl Class {
     /// Reads a class.
     pub fn read(object: &Arc<Value>) -> Self {
         Self {
-            uid: metadata(object, "uid").to_owned(),
+            uid: Uid::of(object),
             generation: generation(object),
             status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
             object: Arc::clone(object),
@@ -199,7 +199,7 @@ impl Cached for Class {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Binding {
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// Its generation.
     pub generation: i64,
     /// Its resource version, as a precondition.
@@ -207,7 +207,7 @@ pub struct Binding {
     /// The class that it requests.
     pub class: String,
     /// The uid of the namespace that controls it.
-    pub controller: Option<String>,
+    pub controller: Option<Uid>,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Its status as last seen.
@@ -224,11 +224,11 @@ impl Binding {
     /// Reads a binding.
     pub fn read(object: &Value) -> Self {
         Self {
-            uid: metadata(object, "uid").to_owned(),
+            uid: Uid::of(object),
             generation: generation(object),
             version: metadata(object, "resourceVersion").to_owned(),
             class: object["spec"]["className"].as_str().unwrap_or_default().to_owned(),
-            controller: controller_uid(object).map(str::to_owned),
+            controller: controller_uid(object).map(Uid::from),
             deleting: is_deleting(object),
             status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
         }
@@ -237,15 +237,15 @@ impl Binding {
     /// Returns whether the status is the result of a pass over the current class.
     pub fn has_applied(&self, resolved: &Resolved) -> bool {
         let status = &self.status;
-        (&status.observed_class_name, &status.observed_class_uid, status.observed_class_generation)
-            == (&self.class, &resolved.uid, resolved.generation)
+        (&self.class, resolved.uid.as_str(), resolved.generation)
+            == (&status.observed_class_name, &status.observed_class_uid, status.observed_class_generation)
     }
 
     /// Returns whether the namespace is ready with the present generation of this class.
     pub fn is_ready_with(&self, class: &Class) -> bool {
         let status = &self.status;
-        let observed = (&status.observed_class_uid, status.observed_class_generation);
-        self.is_available() && observed == (&class.uid, class.generation)
+        let observed = (status.observed_class_uid.as_str(), status.observed_class_generation);
+        self.is_available() && observed == (class.uid.as_str(), class.generation)
     }
 
     /// Returns the condition `Ready`.
@@ -281,7 +281,7 @@ pub enum BindingIndex {
     /// The class that they request and were brought to, at whatever generation.
     Held(String),
     /// The same, by the uid and the generation of the class.
-    Applied(String, i64),
+    Applied(Uid, i64),
 }
 
 impl Cached for Binding {
@@ -303,7 +303,7 @@ impl Cached for Binding {
         let status = &self.status;
         if status.observed_class_name == self.class {
             indexes.push(BindingIndex::Held(self.class.clone()));
-            let uid = status.observed_class_uid.clone();
+            let uid = status.observed_class_uid.as_str().into();
             indexes.push(BindingIndex::Applied(uid, status.observed_class_generation));
         }
         indexes
@@ -317,13 +317,13 @@ const FIELDS_NAMED: usize = 5;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Resource {
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// Its resource version, as a precondition.
     pub version: String,
     /// The uid of its controller.
-    pub controller: Option<String>,
+    pub controller: Option<Uid>,
     /// The uids of all bindings that own it.
-    pub bindings: Vec<String>,
+    pub bindings: Vec<Uid>,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// The value of its content annotation.
@@ -347,11 +347,11 @@ impl Resource {
         let bindings = owners
             .iter()
             .filter(|owner| owner["kind"] == binding.kind && owner["apiVersion"] == binding.api_version())
-            .filter_map(|owner| owner["uid"].as_str().map(str::to_owned));
+            .filter_map(|owner| owner["uid"].as_str().map(Uid::from));
         Self {
-            uid: metadata(object, "uid").to_owned(),
+            uid: Uid::of(object),
             version: metadata(object, "resourceVersion").to_owned(),
-            controller: controller_uid(object).map(str::to_owned),
+            controller: controller_uid(object).map(Uid::from),
             bindings: bindings.collect(),
             deleting: is_deleting(object),
             content: annotation(object, CONTENT_ANNOTATION).map(str::to_owned),
@@ -369,7 +369,7 @@ impl Resource {
 
     /// Returns whether it existed before this binding adopted it.
     pub fn is_adopted_by(&self, binding: &Binding) -> bool {
-        self.adopted.as_ref() == Some(&binding.uid)
+        self.adopted.as_deref() == Some(binding.uid.as_str())
     }
 
     /// Returns whether we created it, as far as its metadata shows: only we have an entry like ours in the managed fields.

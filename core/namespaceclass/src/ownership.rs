@@ -2,7 +2,7 @@
 //!
 //! Source: decisions on ownership in `docs/decisions`.
 
-use lockstep_engine::object::label;
+use lockstep_engine::object::{Uid, label};
 use serde_json::Value;
 
 use super::model::{Binding, Resource};
@@ -14,21 +14,21 @@ pub enum Ownership {
     /// The binding owns it.
     Owned {
         /// Its uid.
-        uid: String,
+        uid: Uid,
         /// Its resource version.
         version: String,
     },
     /// It existed before the binding adopted it, and has no owner: the binding may change it, but not delete it.
     Adopted {
         /// Its uid.
-        uid: String,
+        uid: Uid,
         /// Its resource version.
         version: String,
     },
     /// It has no controller: it can be adopted.
     Adoptable {
         /// Its uid.
-        uid: String,
+        uid: Uid,
         /// Its resource version.
         version: String,
     },

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockstep_crds::namespaceclass::AppliedResource;
 use lockstep_engine::action::{Answer as _, Outcome};
-use lockstep_engine::object::{Kind, is_deleting};
+use lockstep_engine::object::{Kind, Uid, is_deleting};
 use lockstep_engine::time::Monotonic;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ pub struct Apply {
     /// The entry to apply.
     pub entry: Arc<ClassResource>,
     /// The uid that the object must have, if it exists.
-    pub uid: Option<String>,
+    pub uid: Option<Uid>,
     /// The resource version that it must have, if it isn't ours yet.
     pub version: Option<String>,
     /// Whether it repairs a resource that the status lists as applied already. The results of other entries do not affect
@@ -44,7 +44,7 @@ pub struct Removal {
     /// Its kind.
     pub kind: Arc<Kind>,
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// The resource version in which it was seen to be ours.
     pub version: String,
     /// Whether it existed before, so that it is not deleted.
@@ -224,7 +224,7 @@ impl Work {
     fn apply(
         &self,
         entry: &Arc<ClassResource>,
-        uid: Option<String>,
+        uid: Option<Uid>,
         version: Option<String>,
         adopted: bool,
     ) -> Apply {
@@ -386,11 +386,11 @@ mod tests {
         let content = resolved_class::resolve("web", &[resource], Variables::default(), &store.kinds);
         let content = Arc::new(content);
         let entry = Arc::clone(&content.entries[0]);
-        let resolved = Resolved { uid: "class".to_owned(), generation: 1, content };
+        let resolved = Resolved { uid: "class".into(), generation: 1, content };
         let listed = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "a" }]);
         let binding = json!({ "metadata": { "uid": "binding" }, "status": { "appliedResources": listed } });
         let mut work = Work::plan("team", &Binding::read(&binding), &resolved, &store);
-        let ours = Ownership::Owned { uid: "a".to_owned(), version: "1".to_owned() };
+        let ours = Ownership::Owned { uid: "a".into(), version: "1".to_owned() };
         let found = Found { ownership: ours, owner: String::new(), class: None, adopted: false };
         work.surveyed(&entry, Some(found));
         assert!(!work.needs_fence(), "to change what is there, its uid is proof enough");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockstep_crds::namespaceclass::NamespaceClassBindingStatus;
 use lockstep_engine::action::{Action, KubeRequest, Subresource};
-use lockstep_engine::object::ObjectRef;
+use lockstep_engine::object::{ObjectRef, Uid};
 use serde_json::{Value, json};
 
 use super::model::Binding;
@@ -53,7 +53,7 @@ pub(super) fn removals(name: &str, work: &Work) -> Vec<Action> {
 
 /// Returns the patch that removes our labels and annotations from an object that existed before. The content of the object
 /// stays.
-fn release(uid: &str, version: &str) -> Value {
+fn release(uid: &Uid, version: &str) -> Value {
     let marks = [
         names::CONTENT_ANNOTATION,
         names::VALUES_ANNOTATION,

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_crds::namespaceclass::{AppliedResource, GROUP};
 use lockstep_engine::digest::digest;
-use lockstep_engine::object::{Kind, controller_reference, metadata};
+use lockstep_engine::object::{Kind, Uid, controller_reference, metadata};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -74,7 +74,7 @@ impl ClassResource {
     /// Returns the manifest for a namespace. Its binding, which is named like it and has this uid, becomes the resource's
     /// controller. An object that existed before and is to be kept has no owner, or the garbage collector would remove it
     /// with the binding.
-    pub fn manifest(&self, namespace: &str, binding_uid: &str, adopted: bool) -> Value {
+    pub fn manifest(&self, namespace: &str, binding_uid: &Uid, adopted: bool) -> Value {
         let mut manifest = self.template.clone();
         manifest["metadata"]["namespace"] = json!(namespace);
         if adopted {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassStatus};
 use lockstep_engine::conditions::{self, Finding, Status};
+use lockstep_engine::object::Uid;
 use lockstep_engine::time::Now;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -81,7 +82,9 @@ pub(super) fn of_paused(
 ) -> Option<(NamespaceClassBindingStatus, Vec<Condition>)> {
     let status = &binding.status;
     let is_result = binding.ready().is_some_and(|ready| ready.reason != reason::APPLYING);
-    if is_result && (&status.observed_class_name, &status.observed_class_uid) == (&binding.class, &class.uid)
+    if is_result
+        && (&status.observed_class_name, status.observed_class_uid.as_str())
+            == (&binding.class, class.uid.as_str())
     {
         return None;
     }
@@ -140,7 +143,7 @@ pub(super) fn after_pass(work: &Work, now: Now) -> (NamespaceClassBindingStatus,
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
     wanted.observed_class_name.clone_from(&binding.class);
-    wanted.observed_class_uid.clone_from(&resolved.uid);
+    resolved.uid.as_str().clone_into(&mut wanted.observed_class_uid);
     wanted.observed_class_generation = resolved.generation;
     let applied = listed.len();
     wanted.applied_resources = listed.iter().cloned().collect();
@@ -221,6 +224,6 @@ fn count(number: usize, noun: &str) -> String {
 }
 
 /// Returns a merge patch of a status that is refused unless the object still is the one that was read.
-pub(super) fn patch(uid: &str, resource_version: &str, status: &impl Serialize) -> Arc<Value> {
+pub(super) fn patch(uid: &Uid, resource_version: &str, status: &impl Serialize) -> Arc<Value> {
     Arc::new(json!({ "metadata": { "uid": uid, "resourceVersion": resource_version }, "status": status }))
 }

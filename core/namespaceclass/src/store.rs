@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_engine::action::{Class as FailureClass, Failure};
 use lockstep_engine::cache::Cache;
-use lockstep_engine::object::{Kind, ObjectRef, metadata};
+use lockstep_engine::object::{Kind, ObjectRef, Uid, metadata};
 use lockstep_engine::pairs;
 use lockstep_engine::refusals::Refusals;
 use lockstep_engine::time::Monotonic;
@@ -47,7 +47,7 @@ pub struct Store {
     /// The namespaces whose resources had to be repaired recently.
     pub drift_backoff: BTreeMap<String, DriftBackoff>,
     /// The problems reported as events, by namespace: the uid of the namespace and the text.
-    pub reported_events: BTreeMap<String, (String, String)>,
+    pub reported_events: BTreeMap<String, (Uid, String)>,
     /// Whether the server has refused to let a namespace be annotated, which is reported once.
     pub is_annotating_refused: bool,
     /// The conditions of status writes that ended without an answer: it is not known yet whether they took effect.

@@ -12,7 +12,7 @@ use lockstep_crds::sentinel::SecretKeyRef;
 use lockstep_engine::action::{Action, Answer as _, KubeRequest, Outcome};
 use lockstep_engine::broker::Broker;
 use lockstep_engine::machine::{Note, Step};
-use lockstep_engine::object::{Kind, ObjectRef, generation, metadata, resource_version};
+use lockstep_engine::object::{Kind, ObjectRef, Uid, generation, resource_version};
 use lockstep_engine::time::{Monotonic, Now};
 use serde_json::Value;
 
@@ -86,7 +86,7 @@ impl Sentinel {
     pub(super) fn observe(&mut self, object: &Value, now: Now, step: &mut Step) {
         self.loader.was_listed = true;
         let version = resource_version(object);
-        let uid = metadata(object, "uid");
+        let uid = Uid::of(object);
         // A list may be stale.
         if self.loader.observed.as_ref().is_some_and(|before| before.version > version) {
             return;
@@ -100,7 +100,7 @@ impl Sentinel {
             self.conditions.adopt(&status);
         }
         let spec = object["spec"].clone();
-        self.loader.observed = Some(Observed { uid: uid.to_owned(), version, generation, spec, status });
+        self.loader.observed = Some(Observed { uid, version, generation, spec, status });
         if is_changed {
             self.load(object, generation, now, step);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockstep_crds::sentinel::{GROUP, SecretKeyRef, SentinelConfigStatus, VERSION};
 use lockstep_engine::action::Success;
-use lockstep_engine::object::{Kind, resource_version};
+use lockstep_engine::object::{Kind, Uid, resource_version};
 use lockstep_engine::time::Monotonic;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub struct Loaded {
 /// The object as the watch last showed it.
 #[derive(Debug)]
 pub struct Observed {
-    pub(super) uid: String,
+    pub(super) uid: Uid,
     pub(super) version: u64,
     pub(super) generation: i64,
     pub(super) spec: Value,

@@ -139,7 +139,7 @@ impl Mirror {
         let mut more = json!({ "data": data });
         if self.has(Bug::OwnerInOtherNamespace) {
             let kind = crate::kinds::app();
-            let reference = lockstep_engine::object::controller_reference(&kind, &key.name, uid(app));
+            let reference = lockstep_engine::object::controller_reference(&kind, &key.name, &uid(app).into());
             more["metadata"]["ownerReferences"] = json!([reference]);
         }
         creation(&self.copy(key), app, &Self::label(key), more)

@@ -373,7 +373,7 @@ impl ProcessState {
 
     fn absorb_note(&mut self, note: &Note, at: Duration) {
         if let Note::EventAnnounced { uid, reason, note, .. } = note {
-            *self.announced.entry((uid.clone(), reason.clone(), note.clone())).or_default() += 1;
+            *self.announced.entry((uid.to_string(), reason.clone(), note.clone())).or_default() += 1;
         }
         if let Note::Reconciled { reconciler, object, result, .. } = note {
             let key = (reconciler.clone(), object.clone());

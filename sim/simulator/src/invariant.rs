@@ -123,7 +123,7 @@ fn deletes_only_the_intended_object(moment: &Moment<'_>) -> Result<(), String> {
     let Action::Kube(KubeRequest::Delete { uid, .. }) = &carried.action else { return Ok(()) };
     for change in &moment.history.changes_of_request {
         let found = change.old.as_ref().map_or("", |old| metadata(old, "uid"));
-        if found != uid {
+        if found != uid.as_str() {
             return Err(format!("{} was deleted with the uid {found}, but {uid} was meant", change.object));
         }
     }

@@ -9,7 +9,7 @@ use http::Method;
 use jiff::Timestamp;
 use lockstep_apiserver::server::{ApiServer, Options, Response};
 use lockstep_engine::action::{Action, KubeRequest, Outcome};
-use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
+use lockstep_engine::object::{ObjectRef, Uid, is_deleting};
 use lockstep_engine::random::Random;
 use lockstep_engine::wire;
 use lockstep_sim::cluster::{Cluster, ExternalSystems, NoFaults};
@@ -131,14 +131,17 @@ fn changes(server: &ApiServer, before: u64) -> Vec<KubeRequest> {
 }
 
 fn change(server: &ApiServer, target: ObjectRef, old: Option<Value>) -> Vec<KubeRequest> {
-    let uid = |object: &Value| metadata(object, "uid").to_owned();
-    let delete = |old| KubeRequest::Delete { target: target.clone(), uid: uid(&old), resource_version: None };
+    let delete = |old: Value| KubeRequest::Delete {
+        target: target.clone(),
+        uid: Uid::of(&old),
+        resource_version: None,
+    };
     let create = |new| KubeRequest::Create { target: target.clone(), manifest: fresh(new).into() };
     match (old, server.object(&target).map(|object| Value::clone(object))) {
         (None, None) => Vec::new(),
         (None, Some(new)) => vec![create(new)],
         (Some(old), None) => vec![delete(old)],
-        (Some(old), Some(new)) if uid(&old) != uid(&new) => vec![delete(old), create(new)],
+        (Some(old), Some(new)) if Uid::of(&old) != Uid::of(&new) => vec![delete(old), create(new)],
         (Some(old), Some(new)) if is_deleting(&new) && !is_deleting(&old) => vec![delete(old)],
         (Some(old), Some(mut new)) => {
             for field in ["resourceVersion", "generation", "managedFields"] {

@@ -46,13 +46,13 @@ fn judge(resources: &[Value], variables: &Value) {
     assert_eq!(content.entries.len() + content.unresolved.len(), all);
     for entry in &content.entries {
         let resource = &resources[entry.index];
-        let manifest = entry.manifest(NAMESPACE, "b", false);
+        let manifest = entry.manifest(NAMESPACE, &"b".into(), false);
         let identity =
             |it: &Value| [&it["apiVersion"], &it["kind"], &it["metadata"]["name"]].map(Value::clone);
         assert_eq!(identity(&manifest), identity(resource));
         assert!(entry.kind.namespaced, "{}", entry.kind);
-        check_manifest(&entry.manifest(NAMESPACE, "b", false), 1);
-        let adopted = entry.manifest(NAMESPACE, "b", true);
+        check_manifest(&entry.manifest(NAMESPACE, &"b".into(), false), 1);
+        let adopted = entry.manifest(NAMESPACE, &"b".into(), true);
         check_manifest(&adopted, usize::from(!entry.keeps_adopted));
     }
 }

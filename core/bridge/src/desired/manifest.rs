@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockstep_engine::action::Action;
-use lockstep_engine::object::{Kind, controller_reference, metadata};
+use lockstep_engine::object::{Kind, Uid, controller_reference};
 use lockstep_engine::write::{covers, create_or_apply};
 use serde_json::{Value, json};
 
@@ -33,11 +33,6 @@ pub(super) fn bring(
         },
         "spec": spec,
     });
-    (!is_as_wanted).then(|| {
-        create_or_apply(
-            snapshot.key.object(kind),
-            manifest,
-            existing.map(|existing| metadata(existing, "uid")),
-        )
-    })
+    (!is_as_wanted)
+        .then(|| create_or_apply(snapshot.key.object(kind), manifest, existing.map(Uid::of).as_ref()))
 }

@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_engine::action::Action;
-use lockstep_engine::object::{Name, controller_reference, controller_uid, label, metadata};
+use lockstep_engine::object::{Name, Uid, controller_reference, is_controlled_by, label};
 use lockstep_engine::write::create_or_apply;
 use serde_json::{Value, json};
 
@@ -68,14 +68,14 @@ pub fn examine(
         let owner = controller_reference(&names::bridge(), &key.name, &bridge.uid);
         manifest["metadata"]["ownerReferences"] = json!([owner]);
     }
-    let seen = copy.map(|copy| metadata(copy, "uid"));
-    Some(CopyComparison::Differs(create_or_apply(target.object(&names::secret()), manifest, seen)))
+    let seen = copy.map(Uid::of);
+    Some(CopyComparison::Differs(create_or_apply(target.object(&names::secret()), manifest, seen.as_ref())))
 }
 
 /// Returns whether a copy was made for this bridge.
 pub fn is_ours(role: SecretRole, key: &Name, bridge: &Bridge, copy: &Value) -> bool {
     match role {
-        SecretRole::Pull | SecretRole::Ssh => controller_uid(copy) == Some(&bridge.uid),
+        SecretRole::Pull | SecretRole::Ssh => is_controlled_by(copy, &bridge.uid),
         SecretRole::Kubeconfig => {
             label(copy, BRIDGE_NAME) == Some(&key.name)
                 && label(copy, BRIDGE_NAMESPACE) == Some(&key.namespace)

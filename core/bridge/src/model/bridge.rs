@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::bridge::{DPFHCPBridgeSpec, DPFHCPBridgeStatus};
 use lockstep_engine::cache::Cached;
 use lockstep_engine::finalizer;
-use lockstep_engine::object::{self, Name, generation, is_deleting, metadata, resource_version, text};
+use lockstep_engine::object::{self, Name, Uid, generation, is_deleting, metadata, resource_version, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use crate::names::{FINALIZER, control_plane_namespace};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Bridge {
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// Its generation.
     pub generation: i64,
     /// When it was created, in the API's time format.
@@ -63,7 +63,7 @@ impl Bridge {
             trimmed.remove("managedFields");
         }
         Self {
-            uid: metadata(object, "uid").to_owned(),
+            uid: Uid::of(object),
             generation: generation(object),
             created: metadata(object, "creationTimestamp").to_owned(),
             deleting: is_deleting(object),

@@ -20,7 +20,7 @@ use lockstep_crds::bridge::DPFHCPBridgeStatus;
 use lockstep_engine::action::{Action, Answer as _, Class, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::conditions::{self, Finding, Status};
 use lockstep_engine::driver::{Next, Verdict};
-use lockstep_engine::object::{Name, controller_uid, is_deleting, metadata, precondition, text};
+use lockstep_engine::object::{Name, Uid, is_controlled_by, is_deleting, precondition, text};
 use lockstep_engine::recorder::Severity;
 use lockstep_engine::time::Now;
 use lockstep_engine::{finalizer, write};
@@ -255,9 +255,7 @@ impl Removal {
         };
         let copy = SecretRole::Kubeconfig.copy(key, bridge.dpu_cluster.as_ref());
         let is_ours = match target {
-            CleanupTarget::HostedCluster | CleanupTarget::NodePool => {
-                controller_uid(&object) == Some(&bridge.uid)
-            }
+            CleanupTarget::HostedCluster | CleanupTarget::NodePool => is_controlled_by(&object, &bridge.uid),
             CleanupTarget::Reference => {
                 text(&object, "/spec/kubeconfig") == copy.as_ref().map(|copy| copy.name.as_str())
             }
@@ -267,7 +265,7 @@ impl Removal {
             return;
         }
         self.left.push(target);
-        let uid = metadata(&object, "uid").to_owned();
+        let uid = Uid::of(&object);
         let step = match target {
             CleanupTarget::Reference => {
                 let Some(name) = &bridge.dpu_cluster else { return };

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use lockstep_engine::object::{Name, controller_uid, is_deleting};
+use lockstep_engine::object::{Name, is_controlled_by, is_deleting};
 
 use super::{Store, pools};
 use crate::model::bridge::Index;
@@ -37,7 +37,7 @@ pub fn mover<'a>(store: &'a Store, service: &Name) -> Option<(&'a Name, IpAddr)>
         let bridge = store.bridges.get(name).filter(|bridge| !bridge.deleting)?;
         let has_dpu_cluster = store.find(Source::DpuClusters, bridge.dpu_cluster.as_ref()?).ok()?.is_some();
         let cluster = store.find(Source::HostedClusters, name).ok()??;
-        let is_ours = controller_uid(cluster) == Some(&bridge.uid) && !is_deleting(cluster);
+        let is_ours = is_controlled_by(cluster, &bridge.uid) && !is_deleting(cluster);
         let can_act = has_dpu_cluster && is_ours && hosted_cluster::uses_load_balancer(cluster);
         let wanted = bridge.spec.as_ref().ok()?.metal_lb_virtual_ip.parse().ok()?;
         can_act.then_some((name, wanted))

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use lockstep_engine::cache::Cached;
-use lockstep_engine::object::{Name, ObjectRef, annotation, is_deleting, metadata, resource_version, text};
+use lockstep_engine::object::{
+    Name, ObjectRef, Uid, annotation, is_deleting, metadata, resource_version, text,
+};
 use lockstep_engine::write::covers;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -27,7 +29,7 @@ pub struct App {
     /// The cluster of the Application.
     pub cluster: Name,
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// When it was created, in the API's time format.
     pub created: String,
     /// Whether it is being deleted.
@@ -48,7 +50,7 @@ impl App {
         Some(Self {
             service: identity(object, SERVICE, SERVICE_NAMESPACE, SERVICE_NAME)?,
             cluster: identity(object, CLUSTER, CLUSTER_NAMESPACE, CLUSTER_NAME)?,
-            uid: metadata(object, "uid").to_owned(),
+            uid: Uid::of(object),
             created: metadata(object, "creationTimestamp").to_owned(),
             deleting: is_deleting(object),
             report: Report::read(&object["status"]),

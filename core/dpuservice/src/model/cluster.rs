@@ -1,7 +1,7 @@
 //! A DPUCluster of DPF.
 
 use lockstep_engine::cache::Cached;
-use lockstep_engine::object::{Name, is_deleting, metadata, resource_version, text};
+use lockstep_engine::object::{Name, Uid, is_deleting, metadata, resource_version, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// When it was created, in the API's time format.
     pub created: String,
     /// Whether it is being deleted.
@@ -36,7 +36,7 @@ impl Cluster {
         let since = unready.find_map(|condition| text(condition, "/lastTransitionTime"));
         let (secret, created) = (text(object, "/spec/kubeconfig"), metadata(object, "creationTimestamp"));
         Self {
-            uid: metadata(object, "uid").to_owned(),
+            uid: Uid::of(object),
             created: created.to_owned(),
             unready_since: since.unwrap_or(created).to_owned(),
             deleting: is_deleting(object),

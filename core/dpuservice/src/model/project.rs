@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockstep_engine::cache::Cached;
-use lockstep_engine::object::{Name, is_deleting, label, metadata, resource_version};
+use lockstep_engine::object::{Name, Uid, is_deleting, label, resource_version};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub fn name() -> Name {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Project {
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Whether it is ours.
@@ -38,7 +38,7 @@ impl Project {
     pub fn read(object: &Value) -> Self {
         let finalizers = object["metadata"]["finalizers"].clone();
         Self {
-            uid: metadata(object, "uid").to_owned(),
+            uid: Uid::of(object),
             deleting: is_deleting(object),
             is_ours: label(object, MANAGED_BY) == Some(MANAGER),
             finalizers: serde_json::from_value(finalizers).unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! The metadata of a Secret.
 
 use lockstep_engine::cache::Cached;
-use lockstep_engine::object::{Name, annotation, is_deleting, metadata, resource_version};
+use lockstep_engine::object::{Name, Uid, annotation, is_deleting, metadata, resource_version};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::names::{ARGO_NAMESPACE, CLUSTER, SERVER};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Secret {
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// Its resource version.
     pub version: u64,
     /// When it was created, in the API's time format.
@@ -32,7 +32,7 @@ impl Secret {
         // Only the annotation counts: a label alone does not make another client's Secret ours.
         let cluster = annotated(object, CLUSTER).filter(|_| is_argo);
         Self {
-            uid: metadata(object, "uid").to_owned(),
+            uid: Uid::of(object),
             version: resource_version(object),
             created: metadata(object, "creationTimestamp").to_owned(),
             deleting: is_deleting(object),

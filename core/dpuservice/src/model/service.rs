@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockstep_crds::dpuservice::{DPUServiceSpec, DPUServiceStatus};
 use lockstep_engine::cache::Cached;
 use lockstep_engine::finalizer;
-use lockstep_engine::object::{self, Name, ObjectRef, generation, is_deleting, metadata, resource_version};
+use lockstep_engine::object::{self, Name, ObjectRef, Uid, generation, is_deleting, resource_version};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::names::{self, FINALIZER};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Service {
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// Its generation.
     pub generation: i64,
     /// Whether it is being deleted.
@@ -36,7 +36,7 @@ impl Service {
             trimmed.remove("managedFields");
         }
         Self {
-            uid: metadata(object, "uid").to_owned(),
+            uid: Uid::of(object),
             generation: generation(object),
             deleting: is_deleting(object),
             spec: object::read(object, "spec"),

@@ -184,7 +184,7 @@ impl Controller {
         if let Some(copy) = &copy {
             manifest["metadata"]["resourceVersion"] = json!(copy.version.to_string());
         }
-        let seen = copy.as_ref().map(|copy| &*copy.uid);
+        let seen = copy.as_ref().map(|copy| &copy.uid);
         let write = create_or_apply(name.object(&names::secret()), manifest, seen);
         // Other clusters are reconciled while this waits for the answer.
         let claim = Claim { uid: found.uid.clone(), server: connection.server };

@@ -94,7 +94,7 @@ impl Controller {
         if let Some(project) = project {
             manifest["metadata"]["resourceVersion"] = json!(project.resource_version().to_string());
         }
-        let seen = project.map(|project| project.uid.as_str());
+        let seen = project.map(|project| &project.uid);
         Next::Await(vec![create_or_apply(name().object(&names::project()), manifest, seen)], Stage::Writing)
     }
 

@@ -1,13 +1,13 @@
 //! The result of a cluster's reconcile: the server in its kubeconfig, and the state of its Secret for Argo CD.
 
-use lockstep_engine::object::Name;
+use lockstep_engine::object::{Name, Uid};
 use serde::{Deserialize, Serialize};
 
 /// The stored result of the reconcile of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// The cluster's uid.
-    pub uid: String,
+    pub uid: Uid,
     /// The server in the kubeconfig when it was last usable.
     pub server: Option<String>,
     /// The other cluster that has that server already.
@@ -55,7 +55,7 @@ pub(crate) type Compared = (String, Option<String>);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// The cluster's uid.
-    pub(crate) uid: String,
+    pub(crate) uid: Uid,
     /// The server.
     pub(crate) server: String,
 }

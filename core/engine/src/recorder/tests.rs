@@ -13,7 +13,7 @@ fn occurrence(note: &str) -> Occurrence {
     let kind = Kind::known("", "v1", "Namespace", "namespaces", false);
     Occurrence {
         regarding: ObjectRef::cluster(&kind, "team"),
-        uid: "1".to_owned(),
+        uid: "1".into(),
         severity: Severity::Warning,
         reason: "ClassNotFound".to_owned(),
         action: "Bind",

@@ -23,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::{AppliedResource, NamespaceClassBindingStatus};
 use lockstep_engine::action::{Action, Answer as _, Failure, KubeRequest, Outcome, Success, next, only};
 use lockstep_engine::driver::{Next, Verdict};
-use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
+use lockstep_engine::object::{Kind, ObjectRef, Uid, is_deleting};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -81,7 +81,8 @@ impl Controller {
         let status = &binding.status;
         self.announce_unconfirmed(&binding_ref(name), &binding.uid, &status.conditions, now);
         let known = self.store.classes.get(&binding.class).filter(|class| {
-            class.uid != status.observed_class_uid || class.generation >= status.observed_class_generation
+            class.uid.as_str() != status.observed_class_uid
+                || class.generation >= status.observed_class_generation
         });
         let Some(class) = known.cloned() else { return seek(binding.class) };
         self.work_on(name, &binding, &class, now)
@@ -360,7 +361,7 @@ impl Controller {
                 Ok(object) => {
                     self.store.absorb_applied(&entry.kind, &object);
                     if apply.uid.is_none() && drift::has_other_writers(&object) {
-                        let uid = Some(metadata(&object, "uid").to_owned());
+                        let uid = Some(Uid::of(&object));
                         taken.push(Apply { entry, uid, version: None, repairs: false, adopted: true });
                         continue;
                     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use lockstep_engine::action::{Action, Answer, Class as FailureClass, KubeRequest, Outcome, only};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::machine::Note;
-use lockstep_engine::object::{ObjectRef, controller_reference};
+use lockstep_engine::object::{ObjectRef, Uid, controller_reference};
 use lockstep_engine::recorder::{Occurrence, Severity};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub enum Stage {
     /// The namespace, and the class that its label names, are read again before the binding is removed.
     ConfirmingDeletion {
         /// The uid of the binding that seems unwanted.
-        uid: String,
+        uid: Uid,
         /// Its resource version. A client that has changed the binding since may need it.
         version: String,
         /// The class that the label named and that does not exist.
@@ -142,7 +142,7 @@ impl Controller {
     fn doubted(
         &mut self,
         name: &str,
-        uid: String,
+        uid: Uid,
         version: String,
         label: Option<&str>,
         outcomes: Vec<Outcome>,

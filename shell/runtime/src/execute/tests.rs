@@ -91,7 +91,7 @@ async fn every_action_is_one_request() {
         (
             Action::Kube(KubeRequest::Delete {
                 target,
-                uid: "u".to_owned(),
+                uid: "u".into(),
                 resource_version: Some("5".to_owned()),
             }),
             format!("DELETE {at}/a application/json application/json"),
@@ -114,7 +114,7 @@ async fn every_action_is_one_request() {
 async fn a_delete_returns_whether_the_object_is_gone() {
     let delete = Action::Kube(KubeRequest::Delete {
         target: config_map("a"),
-        uid: "u".to_owned(),
+        uid: "u".into(),
         resource_version: None,
     });
     let (_, body, outcome) = exchange(delete.clone(), 200, json!({"kind": "Status"})).await;
@@ -127,11 +127,8 @@ async fn a_delete_returns_whether_the_object_is_gone() {
 
 #[tokio::test]
 async fn an_object_without_a_name_is_never_deleted() {
-    let delete = Action::Kube(KubeRequest::Delete {
-        target: config_map(""),
-        uid: "u".to_owned(),
-        resource_version: None,
-    });
+    let delete =
+        Action::Kube(KubeRequest::Delete { target: config_map(""), uid: "u".into(), resource_version: None });
     let (line, _, outcome) = exchange(delete, 200, json!({})).await;
     assert_eq!(line, "", "nothing was sent");
     assert_eq!(outcome.unwrap_err().class, Class::Invalid);

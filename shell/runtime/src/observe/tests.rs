@@ -158,7 +158,7 @@ fn the_keys_of_each_line_are_stable_and_documented() {
     };
     let announced = Note::EventAnnounced {
         object: map(),
-        uid: text("1"),
+        uid: "1".into(),
         warning: true,
         reason: text("ApplyFailed"),
         note: text("no"),

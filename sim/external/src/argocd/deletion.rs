@@ -10,7 +10,7 @@
 
 use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::finalizer;
-use lockstep_engine::object::{ObjectRef, is_deleting, label, metadata};
+use lockstep_engine::object::{ObjectRef, Uid, is_deleting, label, metadata};
 use serde_json::Value;
 
 use super::destination::Destination;
@@ -61,7 +61,7 @@ pub(super) fn tend(
         is_left = true;
         let found_target = reference(&config_map_kind(), found);
         if !is_deleting(found) && look.after(&found_target, "delete") {
-            let uid = metadata(found, "uid").to_owned();
+            let uid = Uid::of(found);
             look.ask(Action::Kube(KubeRequest::Delete { target: found_target, uid, resource_version: None }));
         }
     }

@@ -2,7 +2,7 @@
 
 use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::finalizer;
-use lockstep_engine::object::{ObjectRef, annotation, is_deleting, metadata};
+use lockstep_engine::object::{ObjectRef, Uid, annotation, is_deleting, metadata};
 use serde_json::Value;
 
 use super::model::{FINALIZER, STUCK, api_server_service, node_pool_kind};
@@ -45,7 +45,7 @@ pub(super) fn belongs_to(pool: &Value, cluster: &Value) -> bool {
 
 fn delete(look: &mut ReadView<'_>, target: &ObjectRef, object: &Value) {
     if !is_deleting(object) {
-        let uid = metadata(object, "uid").to_owned();
+        let uid = Uid::of(object);
         look.ask(Action::Kube(KubeRequest::Delete { target: target.clone(), uid, resource_version: None }));
     }
 }

@@ -8,7 +8,7 @@ use lockstep_bridge::model::encryption_key;
 use lockstep_bridge::names;
 use lockstep_crds::bridge::GENERATED;
 use lockstep_engine::object::{
-    Kind, Name, ObjectRef, annotation, controller_reference, is_deleting, metadata,
+    Kind, Name, ObjectRef, Uid, annotation, controller_reference, is_deleting, metadata,
 };
 use lockstep_engine::random::Random;
 use lockstep_external::hypershift;
@@ -433,7 +433,7 @@ fn restore_keys(client: &mut dyn Client) {
             "namespace": NAMESPACE,
             "name": key.name,
             "labels": names::labels(&owner),
-            "ownerReferences": [controller_reference(&names::bridge(), name, metadata(bridge, "uid"))],
+            "ownerReferences": [controller_reference(&names::bridge(), name, &Uid::of(bridge))],
         });
         client.create(&names::secret(), &json!({ "metadata": metadata, "data": { "key": value } }));
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lockstep_bridge::names;
 use lockstep_engine::action::{Action, ActionId, Class, Failure, KubeRequest, Outcome, Request};
 use lockstep_engine::machine::{Event, Machine, Step};
-use lockstep_engine::object::{ObjectRef, metadata};
+use lockstep_engine::object::{ObjectRef, Uid};
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
@@ -202,7 +202,7 @@ impl Flaw for LeavesEarly {
 
 #[derive(Default)]
 struct TakesDown {
-    clusters: BTreeMap<ObjectRef, String>,
+    clusters: BTreeMap<ObjectRef, Uid>,
     has_lost: bool,
     next: u64,
 }
@@ -211,7 +211,7 @@ impl Flaw for TakesDown {
     fn event(&mut self, event: Event) -> Option<Event> {
         match &event {
             Event::Applied { kind, object } if kind.kind == "HostedCluster" => {
-                self.clusters.insert(reference(kind, object), metadata(object, "uid").to_owned());
+                self.clusters.insert(reference(kind, object), Uid::of(object));
             }
             Event::Deleted { kind, .. } if kind.kind == "DPUCluster" => self.has_lost = true,
             _ => {}

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_engine::action::{Action, ActionId, Class, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Machine, Note, Step};
-use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
+use lockstep_engine::object::{ObjectRef, Uid, is_deleting};
 use lockstep_sim::bugs::Flaw;
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
@@ -190,7 +190,7 @@ impl Known {
     pub(super) fn remove(&mut self, step: &mut Step, kind: &str, is_so: impl Fn(&Value) -> bool) {
         for (target, object) in &self.objects {
             if target.kind.kind == kind && is_so(object) && !is_deleting(object) {
-                let uid = metadata(object, "uid").to_owned();
+                let uid = Uid::of(object);
                 let action =
                     Action::Kube(KubeRequest::Delete { target: target.clone(), uid, resource_version: None });
                 self.extra.ask(step, action);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use lockstep_engine::action::{Action, Answer as _, KubeRequest, Outcome, Success};
-use lockstep_engine::object::{Kind, ObjectRef, metadata, text};
+use lockstep_engine::object::{Kind, ObjectRef, Uid, metadata, text};
 use serde_json::{Map, Value};
 
 use super::reader::Reader;
@@ -40,7 +40,7 @@ impl Changes {
             let live = live.map(|live| Arc::new(migrated(Value::clone(&live))));
             changes.writes.push(if delete {
                 let live = live.as_ref().ok_or_else(|| anyhow!("{target} does not exist"))?;
-                let uid = metadata(live, "uid").to_owned();
+                let uid = Uid::of(live);
                 KubeRequest::Delete { target, uid, resource_version: None }
             } else {
                 KubeRequest::Apply { manifest: Arc::new(manifest(object, &target)), target }
