@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
+use lockstep_engine::object::{Kind, ObjectRef, generation, is_deleting, metadata};
 use lockstep_namespaceclass::names;
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
@@ -39,7 +39,10 @@ fn blind<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Blind<'a>> {
         let validated = pass.state.ended.get(&("class".to_owned(), name))?;
         let home = pass.state.observed.get(&ObjectRef::cluster(&names::namespace(), namespace))?;
         let kinds: Vec<Arc<Kind>> = wanted(class, namespace).into_keys().map(|object| object.kind).collect();
-        let is_known = *since + FOLLOWED <= pass.began && since < validated && *bound <= pass.began;
+        let is_known = *since + FOLLOWED <= pass.began
+            && since < validated
+            && *bound <= pass.began
+            && generation(pass.observed) == generation(pass.stored);
         let is_settled = kinds.iter().all(|kind| pass.is_refused(kind) || pass.is_watched(kind));
         let refused: Vec<_> = kinds.into_iter().filter(|kind| pass.is_refused(kind)).collect();
         let is_checked = is_known && is_settled && !refused.is_empty() && !is_limited && !is_deleting(home);
