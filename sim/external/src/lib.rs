@@ -79,7 +79,10 @@ impl System {
                 &[include_str!("definitions/hostedclusters.yaml"), include_str!("definitions/nodepools.yaml")]
             }
             Self::Dpf => &[include_str!("definitions/dpuclusters.yaml")],
-            Self::MetalLb => &[include_str!("definitions/ipaddresspools.yaml")],
+            Self::MetalLb => &[
+                include_str!("definitions/ipaddresspools.yaml"),
+                include_str!("definitions/l2advertisements.yaml"),
+            ],
             Self::DpuClusters => &[],
             Self::ArgoCd => {
                 &[include_str!("definitions/applications.yaml"), include_str!("definitions/appprojects.yaml")]

@@ -6,7 +6,8 @@
 //! needs any write on it. `tests/tests/metallb.rs` compares this with MetalLB 0.16.2. MetalLB uses only the pools in its own
 //! [`NAMESPACE`]. While one of them is invalid, the previous configuration stays loaded.
 //!
-//! Not modelled: addresses shared by several Services, and more than one address for a Service.
+//! Not modelled: L2Advertisements, which only MetalLB's speakers read; the webhook that refuses pools that overlap; addresses
+//! shared by several Services, and more than one address for a Service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

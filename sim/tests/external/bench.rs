@@ -23,11 +23,12 @@ use super::manifests::{
 const STEPS_MAX: u64 = 20_000;
 
 /// The kinds of these tests: their API path, and their default namespace.
-const COLLECTIONS: [(&str, &str, &str, &str); 12] = [
+const COLLECTIONS: [(&str, &str, &str, &str); 13] = [
     ("HostedCluster", "/apis/hypershift.openshift.io/v1beta1", NAMESPACE, "hostedclusters"),
     ("NodePool", "/apis/hypershift.openshift.io/v1beta1", NAMESPACE, "nodepools"),
     ("DPUCluster", "/apis/provisioning.dpu.nvidia.com/v1alpha1", NAMESPACE, "dpuclusters"),
     ("IPAddressPool", "/apis/metallb.io/v1beta1", metallb::NAMESPACE, "ipaddresspools"),
+    ("L2Advertisement", "/apis/metallb.io/v1beta1", metallb::NAMESPACE, "l2advertisements"),
     ("Application", "/apis/argoproj.io/v1alpha1", argocd::NAMESPACE, "applications"),
     ("AppProject", "/apis/argoproj.io/v1alpha1", argocd::NAMESPACE, "appprojects"),
     ("Secret", "/api/v1", NAMESPACE, "secrets"),

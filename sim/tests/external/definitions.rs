@@ -14,11 +14,12 @@ use super::manifests::{dpu_cluster, of_kind};
 use super::table::{changes, creations};
 
 const VARIABLE: &str = "LOCKSTEP_UPSTREAM_CRDS";
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "hypershift.openshift.io_hostedclusters.yaml",
     "hypershift.openshift.io_nodepools.yaml",
     "provisioning.dpu.nvidia.com_dpuclusters.yaml",
     "metallb.io_ipaddresspools.yaml",
+    "metallb.io_l2advertisements.yaml",
     "argoproj.io_applications.yaml",
     "argoproj.io_appprojects.yaml",
 ];

@@ -92,6 +92,15 @@ pub(crate) fn pool(name: &str, addresses: &str, auto_assign: bool) -> Value {
     })
 }
 
+pub(crate) fn advertisement(name: &str, pool: &str) -> Value {
+    json!({
+        "apiVersion": "metallb.io/v1beta1",
+        "kind": "L2Advertisement",
+        "metadata": { "name": name, "namespace": metallb::NAMESPACE },
+        "spec": { "ipAddressPools": [pool] },
+    })
+}
+
 pub(crate) fn secret(name: &str, key: &str) -> Value {
     json!({
         "apiVersion": "v1",

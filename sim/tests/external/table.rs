@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::manifests::{
-    application, dpu_cluster, hosted_cluster, node_pool, on_node_ports, pool, project, server,
+    advertisement, application, dpu_cluster, hosted_cluster, node_pool, on_node_ports, pool, project, server,
 };
 
 /// A description, the object or patch, and whether it is accepted.
@@ -141,6 +141,18 @@ fn pools() -> Vec<Case> {
         ("addresses", pool("x", "192.0.2.0/24", true), true),
         ("addresses that are none", pool("x", "everything", true), true),
         ("no addresses", without(pool("x", "", true), "/spec/addresses"), false),
+        ("an advertisement", advertisement("x", "x"), true),
+        ("an advertisement of all pools", without(advertisement("x", "x"), "/spec"), true),
+        (
+            "an advertisement from one interface",
+            with(advertisement("x", "x"), "/spec/interfaces", json!(["eth0"])),
+            true,
+        ),
+        (
+            "an advertisement of no list",
+            with(advertisement("x", "x"), "/spec/ipAddressPools", "x".into()),
+            false,
+        ),
     ]
 }
 

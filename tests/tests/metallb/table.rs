@@ -225,6 +225,35 @@ pub(super) const ROWS: &[Row] = &[
         ],
     },
     Row {
+        name: "a pool for one address of one namespace serves who asks, and an address stays while both are in it",
+        steps: &[
+            (
+                Step::Pool(
+                    "own",
+                    "{addresses: [192.0.2.1/32], autoAssign: false, avoidBuggyIPs: false, serviceAllocation: {namespaces: [metallb-table]}}",
+                ),
+                &[],
+            ),
+            (Step::Service("a", Some(X)), &[("a", Some(X))]),
+            (Step::Service("b", None), &[("a", Some(X)), ("b", None)]),
+            (
+                Step::Pool(
+                    "own",
+                    "{addresses: [192.0.2.2/32, 192.0.2.1/32], autoAssign: false, avoidBuggyIPs: false, serviceAllocation: {namespaces: [metallb-table]}}",
+                ),
+                &[("a", Some(X)), ("b", None)],
+            ),
+            (Step::Ask("a", Some(Y)), &[("a", Some(Y)), ("b", None)]),
+            (
+                Step::Pool(
+                    "own",
+                    "{addresses: [192.0.2.2/32], autoAssign: false, avoidBuggyIPs: false, serviceAllocation: {namespaces: [metallb-table]}}",
+                ),
+                &[("a", Some(Y)), ("b", None)],
+            ),
+        ],
+    },
+    Row {
         name: "a pool may be for namespaces with a label",
         steps: &[
             (
