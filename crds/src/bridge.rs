@@ -69,6 +69,14 @@ const CIDR: &str = concat!(
         "rule": "has(self.etcdEncryption) == has(oldSelf.etcdEncryption)",
         "message": "etcdEncryption can't be added or removed later: what is in etcd already would stay as it is, or could no longer be read",
     },
+    {
+        "rule": "!has(self.metalLBPool) || self.exposeThroughLoadBalancer",
+        "message": "metalLBPool requires exposeThroughLoadBalancer: true; remove metalLBPool to use node ports",
+    },
+    {
+        "rule": "has(self.metalLBPool) ? has(oldSelf.metalLBPool) && self.metalLBPool == oldSelf.metalLBPool : !has(oldSelf.metalLBPool)",
+        "message": "metalLBPool can't be added, changed or removed later: the cluster would lose its address",
+    },
 ]))]
 pub struct DPFHCPBridgeSpec {
     /// The DPUCluster that gets the hosted control plane. It may be in another namespace. Immutable.
@@ -125,6 +133,18 @@ pub struct DPFHCPBridgeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "etcd_encryption")]
     pub etcd_encryption: Option<String>,
+    /// An IPAddressPool and an L2Advertisement of MetalLB that the operator creates for metalLBVirtualIP, which must then be in
+    /// no other pool. Without it, metalLBVirtualIP must be in an existing pool. It can't be added, changed or removed later.
+    #[serde(default, rename = "metalLBPool", skip_serializing_if = "Option::is_none")]
+    pub metal_lb_pool: Option<MetalLbPool>,
+}
+
+/// Objects of MetalLB that the operator creates.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MetalLbPool {
+    /// The namespace of MetalLB, such as metallb-system.
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub namespace: String,
 }
 
 /// The networks of a hosted cluster.

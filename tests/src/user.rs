@@ -138,6 +138,7 @@ fn collection(kind: &str, namespace: &str) -> anyhow::Result<String> {
         "NodePool" => ("apis/hypershift.openshift.io/v1beta1", "nodepools"),
         "DPUCluster" => ("apis/provisioning.dpu.nvidia.com/v1alpha1", "dpuclusters"),
         "IPAddressPool" => ("apis/metallb.io/v1beta1", "ipaddresspools"),
+        "L2Advertisement" => ("apis/metallb.io/v1beta1", "l2advertisements"),
         "Secret" => ("api/v1", "secrets"),
         "Service" => ("api/v1", "services"),
         "ServiceAccount" => ("api/v1", "serviceaccounts"),

@@ -29,6 +29,7 @@ macro_rules! on_both_grounds {
 on_both_grounds!(
     lifecycle::a_bridge_is_created_changed_and_deleted = 10,
     lifecycle::a_bridge_on_node_ports = 15,
+    lifecycle::a_bridge_with_a_pool_of_its_own = 16,
     validation::dpucluster_validation_end_to_end = 11,
     validation::dpucluster_deletion = 12,
     validation::field_indexing = 13,

@@ -110,7 +110,12 @@ async fn the_api_server_takes_every_object_with_everything_switched_on() -> anyh
 
 #[test]
 fn the_alert_about_watches_knows_that_metallb_may_be_missing() {
-    let missing = format!("{{kind=\"{}\", class=\"{}\"}}", names::pool(), Class::KindNotServed.name());
+    let kinds = [names::pool(), names::advertisement()].map(|kind| {
+        assert_eq!(kind.group, "metallb.io");
+        kind.kind.clone()
+    });
+    let missing =
+        format!("{{kind=~\"({}).metallb.io\", class=\"{}\"}}", kinds.join("|"), Class::KindNotServed.name());
     assert!(ALERTS.contains(&format!("unless on (kind, class) lockstep_watch_errors_total{missing}")));
 }
 

@@ -3,7 +3,7 @@
 //! | module | condition |
 //! | --- | --- |
 //! | [`dpucluster`] | `DPUClusterValid` |
-//! | [`prerequisites`], [`encryption_key`], [`release_image`], [`vip`] | `PrerequisitesMet` |
+//! | [`prerequisites`], [`encryption_key`], [`release_image`], [`vip`], [`own_pool`] | `PrerequisitesMet` |
 //! | [`hosted_cluster`] | `HostedClusterCreated` |
 //! | [`spec_applied`], [`upgrade`] | `SpecApplied` |
 //! | [`node_pool`] | `NodePoolReady` |
@@ -17,6 +17,7 @@ pub mod exposure;
 pub mod hosted_cluster;
 pub mod kubeconfig;
 pub mod node_pool;
+pub mod own_pool;
 pub mod prerequisites;
 pub mod readiness;
 pub mod release_image;

@@ -132,6 +132,7 @@ impl Controller {
             Source::Secrets => self.wake_by(&Index::Secret(name.clone())),
             Source::StorageClasses => self.wake_by(&Index::StorageClass(name.name.clone())),
             Source::Pools => self.wake_by(&Index::LoadBalancer(true)),
+            Source::Advertisements => self.wake_by(&Index::OwnPool(name.clone())),
             Source::Nodes => self.wake_by(&Index::LoadBalancer(false)),
             Source::Services => {
                 if name.name == API_SERVICE {

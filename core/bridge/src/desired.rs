@@ -5,6 +5,7 @@
 //! | [`hosted_cluster`], [`node_pool`] | the HostedCluster, the NodePool |
 //! | [`secret_copy`] | copies of Secrets |
 //! | [`encryption_key`] | the key for etcd |
+//! | [`own_pool`] | the bridge's own IPAddressPool and L2Advertisement |
 //! | [`address`] | the annotation of the API server's Service |
 //! | [`kubeconfig`] | the reference of the DPUCluster to its kubeconfig |
 
@@ -14,4 +15,5 @@ pub mod hosted_cluster;
 pub mod kubeconfig;
 mod manifest;
 pub mod node_pool;
+pub mod own_pool;
 pub mod secret_copy;

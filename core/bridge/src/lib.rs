@@ -21,6 +21,7 @@
 //! | [`desired::hosted_cluster`], [`desired::node_pool`] | HostedCluster, NodePool | "Spec Fields" |
 //! | [`desired::secret_copy`] | copies of Secrets | "Field: `sshKeySecretRef`", "Field: `pullSecretRef`" |
 //! | [`desired::encryption_key`] | the key for etcd | |
+//! | [`desired::own_pool`] | the bridge's own IPAddressPool and L2Advertisement | |
 //! | [`desired::address`] | the request for MetalLB's address | "Field: `metalLBVirtualIP`" |
 //! | [`desired::kubeconfig`] | the DPUCluster's kubeconfig | "Field: `kubeconfigSecretRef`" |
 //! | [`checks`] | the findings of conditions | "DPUCluster Validation", "Reconciliation Validation", "Status Conditions" |

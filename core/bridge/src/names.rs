@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockstep_crds::bridge::{GROUP, VERSION};
-use lockstep_engine::object::{Kind, Name, ObjectRef};
+use lockstep_engine::object::{Kind, Name, ObjectRef, label};
 use serde_json::{Value, json};
 
 /// The finalizer that keeps a bridge until its cluster is gone ("Finalizer Management").
@@ -59,6 +59,8 @@ pub mod condition {
 pub mod kept {
     /// In a pool: whether MetalLB has written a status, and so has loaded it.
     pub const LOADED: &str = "loaded";
+    /// In a pool: the number of IPv4 addresses that MetalLB has loaded.
+    pub const SIZE: &str = "size";
 }
 
 /// The reasons of conditions.
@@ -129,6 +131,12 @@ pub fn control_plane_namespace(bridge: &Name) -> String {
     format!("{}-{}", bridge.namespace, bridge.name.replace('.', "-"))
 }
 
+/// Returns whether an object has the labels of a bridge.
+pub fn is_labelled(object: &Value, bridge: &Name) -> bool {
+    label(object, BRIDGE_NAME) == Some(&bridge.name)
+        && label(object, BRIDGE_NAMESPACE) == Some(&bridge.namespace)
+}
+
 /// Returns the API server's Service of a bridge.
 pub fn api_server_service(bridge: &Name) -> Name {
     Name::new(&control_plane_namespace(bridge), API_SERVICE)
@@ -162,6 +170,10 @@ pub fn node_pool() -> Arc<Kind> {
 
 pub fn pool() -> Arc<Kind> {
     Kind::known("metallb.io", "v1beta1", "IPAddressPool", "ipaddresspools", true)
+}
+
+pub fn advertisement() -> Arc<Kind> {
+    Kind::known("metallb.io", "v1beta1", "L2Advertisement", "l2advertisements", true)
 }
 
 pub fn secret() -> Arc<Kind> {

@@ -1,5 +1,7 @@
 //! The input of one decision about a bridge.
 
+use std::net::IpAddr;
+
 use lockstep_crds::bridge::DPFHCPBridgeSpec;
 use lockstep_engine::action::{Class, Failure};
 use lockstep_engine::object::{Name, is_controlled_by, is_deleting, metadata, text};
@@ -9,12 +11,13 @@ use serde_json::Value;
 use super::model::Lookup;
 use super::model::bridge::Bridge;
 use super::model::encryption_key;
+use super::model::hosted_cluster;
 use super::model::image::Checked;
 use super::model::managed_object::ManagedObject;
 use super::model::node;
 use super::model::secret::SecretRole;
 use super::model::source::Source;
-use super::names::api_server_service;
+use super::names::{api_server_service, is_labelled};
 use super::store::{Memory, Store};
 
 /// A bridge with all state that decisions need.
@@ -106,6 +109,29 @@ impl<'a> BridgeSnapshot<'a> {
             Ok(Some(object)) if is_deleting(object) => OwnedObject::Going,
             Ok(Some(object)) => OwnedObject::Ours(object),
         }
+    }
+
+    /// Returns the name of the bridge's own IPAddressPool and L2Advertisement, and its address; `None` if it uses the pools of
+    /// others.
+    pub fn own_pool(&self) -> Option<(&'a Name, IpAddr)> {
+        let uses_load_balancer = match self.hosted_cluster().ours() {
+            Some(cluster) => hosted_cluster::uses_load_balancer(cluster),
+            None => self.spec.expose_through_load_balancer,
+        };
+        let name = self.bridge.own_pool.as_ref().filter(|_| uses_load_balancer)?;
+        Some((name, self.spec.metal_lb_virtual_ip.parse().ok()?))
+    }
+
+    /// Returns the state of the bridge's own IPAddressPool or L2Advertisement. Its labels show whether it is the bridge's.
+    pub fn own_pool_object(&self, source: Source) -> Option<OwnedObject<'a>> {
+        let name = self.bridge.own_pool.as_ref()?;
+        Some(match self.store.find(source, name) {
+            Err(failure) => OwnedObject::Unknown(failure),
+            Ok(None) => OwnedObject::Absent,
+            Ok(Some(object)) if !is_labelled(object, self.key) => OwnedObject::Foreign,
+            Ok(Some(object)) if is_deleting(object) => OwnedObject::Going,
+            Ok(Some(object)) => OwnedObject::Ours(object),
+        })
     }
 
     /// Returns the API server's Service, if HyperShift has created it.

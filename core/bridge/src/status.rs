@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use lockstep_crds::bridge::{DPFHCPBridgeStatus, LocalObjectReference, ObjectReference};
-use lockstep_engine::action::{Action, Failure, KubeRequest, Subresource};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Subresource};
 use lockstep_engine::conditions::{self, Finding, Status};
 use lockstep_engine::object::{Name, precondition, text};
 use lockstep_engine::time::Now;
@@ -136,6 +136,20 @@ pub fn unmet(snapshot: &BridgeSnapshot<'_>) -> Vec<Unmet> {
         let message =
             format!("Secret {secret}, the key for etcd, can't be read or created ({})", failure.message);
         unmet.push(Unmet::wait(message));
+    }
+    for object in [ManagedObject::Pool, ManagedObject::Advertisement] {
+        if let (Some(failure), Some(name)) = (snapshot.failure(object), &snapshot.bridge.own_pool) {
+            let kind = object.source().kind();
+            let title = format!("{} {name} for spec.metalLBPool", kind.kind);
+            let remedy = match failure.class {
+                Class::NotFound => {
+                    "; check that the namespace exists, and that MetalLB runs in it".to_owned()
+                }
+                Class::Forbidden => format!("; grant the operator create and patch on {}", kind.plural),
+                _ => String::new(),
+            };
+            unmet.push(Unmet::wait(format!("{title} can't be written ({}){remedy}", failure.message)));
+        }
     }
     unmet
 }

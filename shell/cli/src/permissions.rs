@@ -6,7 +6,7 @@ use lockstep_dpuservice::names::{ARGO_NAMESPACE, PROJECT};
 pub type Grant = (&'static str, &'static str, &'static str, &'static str);
 
 /// The permissions of the Bridge in all namespaces.
-pub const BRIDGE: [Grant; 15] = [
+pub const BRIDGE: [Grant; 16] = [
     ("list watch patch", "dpf.hcp.bridge.com", "dpfhcpbridges", ""),
     ("update", "dpf.hcp.bridge.com", "dpfhcpbridges/finalizers", ""),
     ("update patch", "dpf.hcp.bridge.com", "dpfhcpbridges/status", ""),
@@ -17,7 +17,8 @@ pub const BRIDGE: [Grant; 15] = [
     ("list watch patch", "", "services", ""),
     ("list watch", "", "nodes", ""),
     ("list watch", "storage.k8s.io", "storageclasses", ""),
-    ("list watch", "metallb.io", "ipaddresspools", ""),
+    ("get list watch create patch delete", "metallb.io", "ipaddresspools", ""),
+    ("get list watch create patch delete", "metallb.io", "l2advertisements", ""),
     ("list watch", "apps", "deployments", "operator"),
     ("list watch", "", "configmaps", "supported-versions"),
     ("create patch", "", "events", ""),

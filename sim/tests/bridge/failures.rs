@@ -56,7 +56,7 @@ impl Stage for Bench {
         let copies = [data(NAMESPACE, "prod-pull-secret"), data(NAMESPACE, "prod-ssh-key")];
         let kubeconfig = data(DPF, "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig").is_null();
         let used = self.get("DPUCluster", DPF, "dpus")["spec"]["kubeconfig"].clone();
-        json!({ "status": status, "cluster": cluster, "pool": pool, "copies": copies, "no kubeconfig": kubeconfig, "used": used })
+        json!({ "status": status, "cluster": cluster, "pool": pool, "copies": copies, "no kubeconfig": kubeconfig, "used": used, "own pool": super::own_pool::specs(self) })
     }
 
     fn is_sure(action: &Action) -> bool {

@@ -12,7 +12,10 @@ use super::recorded::replays;
 /// Runs a bridge through creation, changes, broken Secrets and deletion, and returns all input of the Bridge.
 fn lived() -> Bench {
     let mut bench = Bench::new();
-    bench.create(&encrypted());
+    let mut bridge = encrypted();
+    bridge["spec"]["metalLBPool"] = json!({ "namespace": "metallb-system" });
+    bridge["spec"]["metalLBVirtualIP"] = json!("203.0.113.10");
+    bench.create(&bridge);
     bench.settle();
     bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
     bench.settle();

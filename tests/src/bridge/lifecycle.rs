@@ -22,6 +22,7 @@ const HUSH: [&str; 6] = [
 /// The name of the bridge.
 pub const NAME: &str = "prod";
 pub(super) const DPUS: &str = "dpus";
+const METALLB: &str = "metallb-system";
 
 /// Creates a bridge that is reached through the load balancer, and encrypts etcd.
 pub async fn comes(tenant: &Tenant) -> anyhow::Result<()> {
@@ -32,6 +33,53 @@ pub async fn comes(tenant: &Tenant) -> anyhow::Result<()> {
     ensure!(endpoint == format!("https://{}:6443", tenant.address), "{endpoint}");
     tenant.until_condition(NAME, "ServiceExposureReady", "True/LoadBalancerReady").await?;
     Ok(())
+}
+
+/// Creates a bridge that is reached through the load balancer, at an address from a pool of its own.
+pub async fn comes_with_pool(tenant: &Tenant) -> anyhow::Result<()> {
+    let mut bridge = tenant.bridge(NAME, DPUS);
+    bridge["spec"]["metalLBPool"] = json!({ "namespace": METALLB });
+    let endpoint = becomes_ready(tenant, &bridge).await?;
+    ensure!(endpoint == format!("https://{}:6443", tenant.address), "{endpoint}");
+    has_pool(tenant).await
+}
+
+/// Waits until the bridge's own pool and advertisement are as they should be.
+async fn has_pool(tenant: &Tenant) -> anyhow::Result<()> {
+    let name = place(tenant);
+    let pool = json!({
+        "addresses": [format!("{}/32", tenant.address)],
+        "autoAssign": false,
+        "avoidBuggyIPs": false,
+        "serviceAllocation": { "namespaces": [name] },
+    });
+    for (kind, spec) in [("IPAddressPool", pool), ("L2Advertisement", json!({ "ipAddressPools": [name] }))] {
+        let is_wanted = |object: &Value| object["spec"] == spec;
+        tenant.until(&format!("{kind} {name} is as wanted"), (kind, METALLB, &name), is_wanted).await?;
+    }
+    Ok(())
+}
+
+/// Changes and deletes the bridge's own pool and advertisement, which are restored.
+pub async fn has_pool_restored(tenant: &Tenant) -> anyhow::Result<()> {
+    let name = place(tenant);
+    for (kind, edit) in [
+        ("IPAddressPool", json!({ "spec": { "autoAssign": true } })),
+        ("L2Advertisement", json!({ "spec": { "ipAddressPools": ["others"] } })),
+    ] {
+        tenant.merge(kind, METALLB, &name, &edit).await?;
+        has_pool(tenant).await?;
+        tenant.delete(kind, METALLB, &name).await?;
+        has_pool(tenant).await?;
+    }
+    tenant.until_condition(NAME, "ServiceExposureReady", "True/LoadBalancerReady").await?;
+    tenant.phase(NAME, "Ready").await?;
+    Ok(())
+}
+
+/// Returns the namespace of the control plane.
+fn place(tenant: &Tenant) -> String {
+    format!("{}-{NAME}", tenant.namespace)
 }
 
 /// Creates a bridge that is reached at the Node.
@@ -49,7 +97,11 @@ pub async fn comes_on_node_ports(tenant: &Tenant) -> anyhow::Result<()> {
 /// Creates a bridge before its DPUCluster, and waits until it is ready after the DPUCluster exists. Returns the address of its
 /// API server.
 async fn becomes_ready(tenant: &Tenant, bridge: &Value) -> anyhow::Result<String> {
-    tenant.provide().await?;
+    if bridge["spec"]["metalLBPool"].is_object() {
+        tenant.provide_all_but_pool().await?;
+    } else {
+        tenant.provide().await?;
+    }
     tenant.create(bridge).await?;
     tenant.until_condition(NAME, "DPUClusterValid", "False/DPUClusterNotFound").await?;
     tenant.phase(NAME, "Pending").await?;
@@ -165,6 +217,8 @@ pub async fn goes(tenant: &Tenant) -> anyhow::Result<()> {
         ("HostedCluster", namespace, NAME),
         ("NodePool", namespace, NAME),
         ("Secret", &dpus, &copy_of_kubeconfig(tenant)),
+        ("IPAddressPool", METALLB, &place(tenant)),
+        ("L2Advertisement", METALLB, &place(tenant)),
     ] {
         ensure!(tenant.get(kind, namespace, name).await?.is_none(), "{kind} {name} is left");
     }

@@ -35,8 +35,13 @@ impl Tenant {
 
     /// Creates everything that a bridge needs except its DPUCluster.
     pub async fn provide(&self) -> anyhow::Result<()> {
-        self.create(&storage_class(&self.namespace)).await?;
         self.create(&pool(&self.namespace, &format!("{}/32", self.address))).await?;
+        self.provide_all_but_pool().await
+    }
+
+    /// Creates the same except the pool.
+    pub async fn provide_all_but_pool(&self) -> anyhow::Result<()> {
+        self.create(&storage_class(&self.namespace)).await?;
         self.create(&self.pull_secret("hunter2")).await?;
         self.create(&secret(&self.namespace, "ssh", "ssh-publickey", SSH_KEY)).await
     }

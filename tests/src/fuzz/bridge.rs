@@ -44,6 +44,7 @@ fn world(document: &Value) -> World {
         ("nodePool", names::node_pool()),
         ("service", names::service()),
         ("pool", names::pool()),
+        ("advertisement", names::advertisement()),
         ("node", names::node()),
         ("deployment", names::deployment()),
         ("configMap", names::config_map()),

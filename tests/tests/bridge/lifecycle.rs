@@ -45,6 +45,13 @@ pub(crate) async fn a_bridge_on_node_ports(site: &Site, number: u8) -> anyhow::R
     lifecycle::goes(&tenant).await
 }
 
+pub(crate) async fn a_bridge_with_a_pool_of_its_own(site: &Site, number: u8) -> anyhow::Result<()> {
+    let tenant = site.tenant("own-pool", number).await?;
+    lifecycle::comes_with_pool(&tenant).await?;
+    lifecycle::has_pool_restored(&tenant).await?;
+    lifecycle::goes(&tenant).await
+}
+
 /// Triggers reconciles that have nothing to do: the Bridge finds the desired state and writes nothing.
 async fn at_rest_nothing_is_written(site: &Site, tenant: &Tenant) -> anyhow::Result<()> {
     let (namespace, dpus) = (tenant.namespace.as_str(), tenant.dpus());

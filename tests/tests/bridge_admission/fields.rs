@@ -172,6 +172,24 @@ pub(super) async fn etcd_encryption(court: Court) -> anyhow::Result<()> {
     Ok(())
 }
 
+pub(super) async fn metallb_pools(court: Court) -> anyhow::Result<()> {
+    let namespace = |namespace: &str| json!({ "namespace": namespace });
+    let values = [
+        namespace("metallb-system"),
+        namespace(&"n".repeat(63)),
+        namespace(&"n".repeat(64)),
+        namespace(""),
+        namespace("metallb_system"),
+        namespace("-"),
+        json!({ "namespace": 1 }),
+        json!({}),
+        json!("metallb-system"),
+        Value::Null,
+    ];
+    insta::assert_snapshot!("metallb_pools", court.judge_each("metalLBPool", values.map(Some)).await?);
+    Ok(())
+}
+
 pub(super) async fn networks_and_capabilities_are_those_that_hypershift_accepts(
     court: Court,
 ) -> anyhow::Result<()> {

@@ -61,6 +61,31 @@ pub(super) async fn encryption_is_chosen_at_creation(court: Court) -> anyhow::Re
     Ok(())
 }
 
+pub(super) async fn a_pool_is_chosen_at_creation(court: Court) -> anyhow::Result<()> {
+    let mut results = String::new();
+    let mut with_pool = spec();
+    set(&mut with_pool, "metalLBPool", Some(json!({ "namespace": "metallb-system" })));
+    for (title, spec) in [("without", spec()), ("with", with_pool)] {
+        court.create(&bridge(Some(spec))).await?;
+        for change in [
+            json!({"spec": {"metalLBPool": null}}),
+            json!({"spec": {"metalLBPool": {"namespace": "metallb-system"}}}),
+            json!({"spec": {"metalLBPool": {"namespace": "other"}}}),
+            json!({"spec": {"metalLBVirtualIP": "192.168.1.101"}}),
+            json!({"spec": {"exposeThroughLoadBalancer": false, "metalLBVirtualIP": ""}}),
+        ] {
+            let answer = court.judge_change("PATCH", MERGE, &change).await?;
+            writeln!(results, "{title}: {change}\n    {answer}")?;
+        }
+        court
+            .ask("DELETE", "/bridge", "application/json", &Value::Null)
+            .await?
+            .map_err(anyhow::Error::msg)?;
+    }
+    insta::assert_snapshot!("a_pool_is_chosen_at_creation", results);
+    Ok(())
+}
+
 pub(super) async fn what_is_mutable_changes(court: Court) -> anyhow::Result<()> {
     court.create(&bridge(Some(spec()))).await?;
     let mut results = String::new();

@@ -85,6 +85,10 @@ async fn the_bridge_needs_exactly_the_permissions_of_the_chart() -> anyhow::Resu
     let on_node_ports = deployed.tenant("ports", 12).await?;
     lifecycle::comes_on_node_ports(&on_node_ports).await?;
     lifecycle::is_upgraded(&on_node_ports).await?;
+    let pooled = deployed.tenant("pooled", 13).await?;
+    lifecycle::comes_with_pool(&pooled).await?;
+    lifecycle::has_pool_restored(&pooled).await?;
+    lifecycle::goes(&pooled).await?;
     let metrics = program.metrics().await?;
     ensure!(program.metric("lockstep_watch_errors_total", "").await? == 0, "{metrics}");
 

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use lockstep_engine::action::Class;
 use lockstep_engine::object::Name;
 
+use super::own_pool;
 use super::unmet::{Resolution, Unmet};
 use crate::model::bridge::Index;
 use crate::model::hosted_cluster::uses_load_balancer;
@@ -16,7 +17,8 @@ use crate::names::control_plane_namespace;
 use crate::snapshot::BridgeSnapshot;
 use crate::store::{addresses, pools};
 
-/// Returns why the address can't be used, if there is one. Once the API server's Service has it, there is no obstacle.
+/// Returns why the address can't be used, if there is one. Once the API server's Service has it, there is no obstacle, except
+/// that the bridge's own pool may not be as it should be.
 pub fn check(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let is_used = match snapshot.hosted_cluster().ours() {
         Some(cluster) => uses_load_balancer(cluster),
@@ -31,7 +33,8 @@ pub fn check(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
         return Some(Unmet::user_action(format!("spec.metalLBVirtualIP {text:?} is no IPv4 address")));
     };
     if snapshot.service().is_some_and(|service| assigned(service).any(|other| other == address)) {
-        return None;
+        // The cluster works, even if its own pool has been changed and can't be restored.
+        return own_pool::check(snapshot).map(|unmet| Unmet::wait(unmet.message));
     }
     if let Some(failure) = snapshot.store.refusal(Source::Services) {
         return Some(Unmet::wait(format!(
@@ -57,6 +60,9 @@ fn conflict(snapshot: &BridgeSnapshot<'_>, address: IpAddr) -> Option<Unmet> {
 }
 
 fn membership(snapshot: &BridgeSnapshot<'_>, address: IpAddr) -> Option<Unmet> {
+    if snapshot.own_pool().is_some() {
+        return own_pool::check(snapshot);
+    }
     if let Some(failure) = snapshot.store.refusal(Source::Pools) {
         return Some(Unmet::wait(match failure.class {
             Class::KindNotServed => "MetalLB is not installed: IPAddressPools are not served here".to_owned(),

@@ -18,8 +18,8 @@ use crate::model::address_request::{self, AddressRequest};
 use crate::model::hosted_cluster;
 use crate::model::service::assigned;
 use crate::model::source::Source;
-use crate::names::{self, ASKED_AGAIN, REQUESTED_IPS};
-use crate::snapshot::BridgeSnapshot;
+use crate::names::{self, ASKED_AGAIN, REQUESTED_IPS, kept};
+use crate::snapshot::{BridgeSnapshot, OwnedObject};
 use crate::store::{addresses, pools};
 
 /// Returns the write that requests the address from MetalLB, or repeats the request. It is `None` if the address has been
@@ -56,7 +56,16 @@ pub fn write(snapshot: &BridgeSnapshot<'_>, can_grant: bool) -> Option<Action> {
 /// its own may be what the other waits for.
 fn may_ask(snapshot: &BridgeSnapshot<'_>, address: IpAddr) -> bool {
     let has_none = snapshot.service().is_some_and(|service| assigned(service).next().is_none());
-    has_none || user(snapshot, address).is_none() || opens_circle(snapshot, address)
+    has_none || (is_loaded(snapshot) && user(snapshot, address).is_none()) || opens_circle(snapshot, address)
+}
+
+/// Returns whether MetalLB has loaded the current addresses of the bridge's own pool. Before, it refuses the new address. A MetalLB
+/// without a status of pools does not show it.
+fn is_loaded(snapshot: &BridgeSnapshot<'_>) -> bool {
+    let Some(OwnedObject::Ours(pool)) = snapshot.own_pool_object(Source::Pools) else { return true };
+    let addresses = pool["spec"]["addresses"].as_array().map(Vec::len);
+    pool[kept::SIZE].is_null()
+        || pool[kept::SIZE].as_u64() == addresses.and_then(|count| count.try_into().ok())
 }
 
 fn opens_circle(snapshot: &BridgeSnapshot<'_>, address: IpAddr) -> bool {

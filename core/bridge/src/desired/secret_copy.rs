@@ -6,13 +6,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_engine::action::Action;
-use lockstep_engine::object::{Name, Uid, controller_reference, is_controlled_by, label};
+use lockstep_engine::object::{Name, Uid, controller_reference, is_controlled_by};
 use lockstep_engine::write::create_or_apply;
 use serde_json::{Value, json};
 
 use crate::model::bridge::Bridge;
 use crate::model::secret::SecretRole;
-use crate::names::{self, BRIDGE_NAME, BRIDGE_NAMESPACE};
+use crate::names;
 use crate::parse::docker_config::DockerConfig;
 use crate::parse::ssh_key;
 
@@ -76,10 +76,7 @@ pub fn examine(
 pub fn is_ours(role: SecretRole, key: &Name, bridge: &Bridge, copy: &Value) -> bool {
     match role {
         SecretRole::Pull | SecretRole::Ssh => is_controlled_by(copy, &bridge.uid),
-        SecretRole::Kubeconfig => {
-            label(copy, BRIDGE_NAME) == Some(&key.name)
-                && label(copy, BRIDGE_NAMESPACE) == Some(&key.namespace)
-        }
+        SecretRole::Kubeconfig => names::is_labelled(copy, key),
     }
 }
 

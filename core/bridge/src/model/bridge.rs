@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::encryption_key;
+use super::own_pool;
 use super::secret::SecretRole;
 use crate::names::{FINALIZER, control_plane_namespace};
 
@@ -27,6 +28,9 @@ pub struct Bridge {
     pub deleting: bool,
     /// The DPUCluster that it names, if it names one.
     pub dpu_cluster: Option<Name>,
+    /// The IPAddressPool and the L2Advertisement that it requests, which have the same name.
+    #[serde(default)]
+    pub own_pool: Option<Name>,
     /// Its spec, or why that can't be parsed.
     pub spec: Result<DPFHCPBridgeSpec, String>,
     /// Its status as last seen.
@@ -43,6 +47,8 @@ pub enum Index {
     DpuCluster(Name),
     /// A Secret that they read or write.
     Secret(Name),
+    /// The IPAddressPool and the L2Advertisement that are created for them.
+    OwnPool(Name),
     /// The StorageClass.
     StorageClass(String),
     /// The namespace of the control plane.
@@ -68,6 +74,7 @@ impl Bridge {
             created: metadata(object, "creationTimestamp").to_owned(),
             deleting: is_deleting(object),
             dpu_cluster: dpu_cluster.map(|(namespace, name)| Name::new(namespace, name)),
+            own_pool: own_pool::name(object),
             spec: object::read(object, "spec"),
             status: object::read(object, "status").unwrap_or_default(),
             metadata: Arc::new(serde_json::json!({ "metadata": trimmed })),
@@ -104,6 +111,7 @@ impl Cached for Bridge {
         if let Some(dpu_cluster) = &self.dpu_cluster {
             indexes.push(Index::DpuCluster(dpu_cluster.clone()));
         }
+        indexes.extend(self.own_pool.clone().map(Index::OwnPool));
         if let Ok(spec) = &self.spec {
             indexes.push(Index::StorageClass(spec.etcd_storage_class.clone()));
             indexes.push(Index::LoadBalancer(spec.expose_through_load_balancer));

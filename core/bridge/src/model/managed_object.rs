@@ -12,6 +12,10 @@ pub enum ManagedObject {
     Secret(SecretRole),
     /// The Secret with the key for etcd.
     EncryptionKey,
+    /// The IPAddressPool of the bridge's address.
+    Pool,
+    /// The L2Advertisement of that pool.
+    Advertisement,
     /// The HostedCluster.
     HostedCluster,
     /// The NodePool.
@@ -30,6 +34,8 @@ impl ManagedObject {
             Self::Secret(SecretRole::Ssh) => "the SSH keys",
             Self::Secret(SecretRole::Kubeconfig) => "the kubeconfig",
             Self::EncryptionKey => "the key for etcd",
+            Self::Pool => "the IPAddressPool",
+            Self::Advertisement => "the L2Advertisement",
             Self::HostedCluster => "the HostedCluster",
             Self::NodePool => "the NodePool",
             Self::Service => "the API server's Service",
@@ -41,6 +47,8 @@ impl ManagedObject {
     pub const fn source(self) -> Source {
         match self {
             Self::Secret(_) | Self::EncryptionKey => Source::Secrets,
+            Self::Pool => Source::Pools,
+            Self::Advertisement => Source::Advertisements,
             Self::HostedCluster => Source::HostedClusters,
             Self::NodePool => Source::NodePools,
             Self::Service => Source::Services,

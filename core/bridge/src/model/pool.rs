@@ -11,7 +11,16 @@ use crate::parse::address::AddressRange;
 
 /// Returns whether an address is in a pool. A range that can't be parsed contains nothing.
 pub fn holds(pool: &Value, address: IpAddr) -> bool {
-    let avoids_buggy = pool["spec"]["avoidBuggyIPs"] == true;
+    contains(pool, address, pool["spec"]["avoidBuggyIPs"] == true)
+}
+
+/// Returns whether a pool with only this address would overlap with a pool. MetalLB compares the ranges, with all of their
+/// addresses.
+pub fn overlaps(pool: &Value, address: IpAddr) -> bool {
+    contains(pool, address, false)
+}
+
+fn contains(pool: &Value, address: IpAddr, avoids_buggy: bool) -> bool {
     let ranges = pool["spec"]["addresses"].as_array().into_iter().flatten().filter_map(Value::as_str);
     ranges
         .filter_map(|range| AddressRange::parse(range).ok())

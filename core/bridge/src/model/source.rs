@@ -24,6 +24,8 @@ pub enum Source {
     NodePools,
     /// IPAddressPools, of MetalLB.
     Pools,
+    /// L2Advertisements, of MetalLB.
+    Advertisements,
     /// Secrets, by their metadata.
     Secrets,
     /// Services that have, or request, addresses.
@@ -40,11 +42,12 @@ pub enum Source {
 
 impl Source {
     /// All sources.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::DpuClusters,
         Self::HostedClusters,
         Self::NodePools,
         Self::Pools,
+        Self::Advertisements,
         Self::Secrets,
         Self::Services,
         Self::Nodes,
@@ -60,6 +63,7 @@ impl Source {
             Self::HostedClusters => names::hosted_cluster(),
             Self::NodePools => names::node_pool(),
             Self::Pools => names::pool(),
+            Self::Advertisements => names::advertisement(),
             Self::Secrets => names::secret(),
             Self::Services => names::service(),
             Self::Nodes => names::node(),
@@ -89,6 +93,7 @@ impl Source {
             | Self::HostedClusters
             | Self::NodePools
             | Self::Pools
+            | Self::Advertisements
             | Self::Services
             | Self::Nodes
             | Self::StorageClasses => Scope::default(),
@@ -106,8 +111,12 @@ impl Source {
                 json!({ "spec": object["spec"], "status": object["status"] })
             }
             Self::Pools => {
-                json!({ "spec": object["spec"], kept::LOADED: object["status"]["availableIPv4"].is_number() })
+                let count = |field: &str| object["status"][field].as_u64();
+                let free = count("availableIPv4");
+                let size = free.map(|free| free.saturating_add(count("assignedIPv4").unwrap_or_default()));
+                json!({ "spec": object["spec"], kept::LOADED: free.is_some(), kept::SIZE: size })
             }
+            Self::Advertisements => json!({ "spec": object["spec"] }),
             Self::Secrets => json!({}),
             Self::Services => service(object)?,
             Self::Nodes => json!({ "status": { "addresses": object["status"]["addresses"] } }),
@@ -141,10 +150,8 @@ fn service(object: &Value) -> Option<Value> {
 /// Restores the relevant metadata. A resource version changes with every write. So it is kept only if it is the only field
 /// that shows a change, or is needed as a precondition.
 fn with_metadata(source: Source, mut kept: Value, object: &Value) -> Value {
-    let is_written = !matches!(
-        source,
-        Source::Pools | Source::Nodes | Source::StorageClasses | Source::Operator | Source::Versions
-    );
+    let is_written =
+        !matches!(source, Source::Nodes | Source::StorageClasses | Source::Operator | Source::Versions);
     let mut fields = Map::new();
     let mut keep = |field: &str| {
         let value = &object["metadata"][field];

@@ -6,6 +6,9 @@
 //!                    └─ nothing is left ─▶ Leaving
 //! ```
 //!
+//! The address of a cluster is released only when the cluster is gone: the bridge's own L2Advertisement and IPAddressPool are
+//! deleted last.
+//!
 //! Everything is read again each time, so a crash at any point does no harm. If a CRD is gone, its objects count as gone.
 //! Objects that do not belong to the bridge are not changed. The garbage collector deletes the Secrets in the bridge's own
 //! namespace after the bridge: HyperShift needs them until its cluster is gone.
@@ -20,7 +23,7 @@ use lockstep_crds::bridge::DPFHCPBridgeStatus;
 use lockstep_engine::action::{Action, Answer as _, Class, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::conditions::{self, Finding, Status};
 use lockstep_engine::driver::{Next, Verdict};
-use lockstep_engine::object::{Name, Uid, is_controlled_by, is_deleting, precondition, text};
+use lockstep_engine::object::{Name, ObjectRef, Uid, is_controlled_by, is_deleting, precondition, text};
 use lockstep_engine::recorder::Severity;
 use lockstep_engine::time::Now;
 use lockstep_engine::{finalizer, write};
@@ -45,7 +48,7 @@ pub enum Stage {
     /// The phase is being written.
     Announcing,
     /// The remaining objects are being read.
-    Surveying,
+    Surveying(Vec<CleanupTarget>),
     /// One object is being removed; further ones follow.
     Acting(Removal),
     /// The status is being written.
@@ -75,23 +78,50 @@ pub enum CleanupTarget {
     Reference,
     /// The kubeconfig beside the DPUCluster.
     Kubeconfig,
+    /// The bridge's own L2Advertisement.
+    Advertisement,
+    /// The bridge's own IPAddressPool.
+    Pool,
 }
 
 impl CleanupTarget {
-    const ALL: [Self; 4] = [Self::HostedCluster, Self::NodePool, Self::Reference, Self::Kubeconfig];
+    const ALL: [Self; 6] = [
+        Self::HostedCluster,
+        Self::NodePool,
+        Self::Reference,
+        Self::Kubeconfig,
+        Self::Advertisement,
+        Self::Pool,
+    ];
 
-    fn title(self, key: &Name) -> String {
+    fn title(self, key: &Name, bridge: &Bridge) -> String {
         match self {
-            Self::HostedCluster => format!("HostedCluster {key}"),
-            Self::NodePool => format!("NodePool {key}"),
             Self::Reference => "the DPUCluster's reference to the kubeconfig".to_owned(),
             Self::Kubeconfig => "the DPUCluster's kubeconfig".to_owned(),
+            Self::HostedCluster | Self::NodePool | Self::Advertisement | Self::Pool => {
+                let Some(object) = self.object(key, bridge) else { return String::new() };
+                format!("{} {}/{}", object.kind.kind, object.namespace.unwrap_or_default(), object.name)
+            }
         }
     }
 
-    /// Returns whether the removal continues without it if it is forbidden: it is in a namespace of another owner.
+    /// Returns whether the removal continues without it if it is forbidden: it is in a namespace of another owner. A pool that is
+    /// left would keep its address from everyone else.
     const fn is_optional(self) -> bool {
         matches!(self, Self::Reference | Self::Kubeconfig)
+    }
+
+    /// Returns the object, if the bridge can have it.
+    fn object(self, key: &Name, bridge: &Bridge) -> Option<ObjectRef> {
+        let dpu_cluster = bridge.dpu_cluster.as_ref();
+        Some(match self {
+            Self::HostedCluster => key.object(&names::hosted_cluster()),
+            Self::NodePool => key.object(&names::node_pool()),
+            Self::Reference => dpu_cluster?.object(&names::dpu_cluster()),
+            Self::Kubeconfig => SecretRole::Kubeconfig.copy(key, dpu_cluster)?.object(&names::secret()),
+            Self::Advertisement => bridge.own_pool.as_ref()?.object(&names::advertisement()),
+            Self::Pool => bridge.own_pool.as_ref()?.object(&names::pool()),
+        })
     }
 }
 
@@ -121,7 +151,7 @@ impl Controller {
                 Ok(()) => self.survey(key),
                 Err(verdict) => Next::Done(verdict),
             },
-            Stage::Surveying => self.surveyed(key, outcomes, now),
+            Stage::Surveying(targets) => self.surveyed(key, targets, outcomes, now),
             Stage::Acting(removal) => self.removed(key, removal, outcomes, now),
             Stage::Reporting(verdict) => Next::Done(
                 self.deletion_status_written(key, outcomes).map_or_else(|retry| retry, |()| verdict),
@@ -138,25 +168,31 @@ impl Controller {
 
     fn survey(&self, key: &Name) -> Next<Stage> {
         let Some(bridge) = self.store.bridges.get(key) else { return Next::Done(Verdict::Converged) };
-        let mut targets = vec![key.object(&names::hosted_cluster()), key.object(&names::node_pool())];
-        if let Some(dpu_cluster) = &bridge.dpu_cluster {
-            targets.push(dpu_cluster.object(&names::dpu_cluster()));
-        }
-        if let Some(copy) = SecretRole::Kubeconfig.copy(key, bridge.dpu_cluster.as_ref()) {
-            targets.push(copy.object(&names::secret()));
-        }
-        let gets = targets.into_iter().map(|target| {
-            // The metadata of a Secret is enough to know its owner.
-            let metadata_only = *target.kind == *names::secret();
-            Action::Kube(KubeRequest::Get { target, metadata_only })
-        });
-        Next::Await(gets.collect(), Stage::Surveying)
+        let targets = CleanupTarget::ALL.into_iter();
+        let targets = targets.filter_map(|target| Some((target, target.object(key, bridge)?)));
+        let (targets, gets): (Vec<_>, Vec<_>) = targets
+            .map(|(cleanup, target)| {
+                // The metadata of these objects is enough to know their owner.
+                let metadata_only = matches!(
+                    cleanup,
+                    CleanupTarget::Kubeconfig | CleanupTarget::Advertisement | CleanupTarget::Pool
+                );
+                (cleanup, Action::Kube(KubeRequest::Get { target, metadata_only }))
+            })
+            .unzip();
+        Next::Await(gets, Stage::Surveying(targets))
     }
 
-    fn surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
+    fn surveyed(
+        &mut self,
+        key: &Name,
+        targets: Vec<CleanupTarget>,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<Stage> {
         let Some(bridge) = self.store.bridges.get(key) else { return Next::Done(Verdict::Converged) };
         let mut removal = Removal::default();
-        for (target, outcome) in CleanupTarget::ALL.into_iter().zip(outcomes) {
+        for (target, outcome) in targets.into_iter().zip(outcomes) {
             removal.plan(target, key, bridge, outcome.found());
         }
         self.remove_next(key, removal, now)
@@ -202,7 +238,7 @@ impl Controller {
         if left.is_empty() && failures.is_empty() {
             let leave = finalizer::remove(&bridge_ref(key), &bridge.metadata, FINALIZER);
             for (target, failure) in &let_be {
-                let note = format!("{} is left as it is: {}", target.title(key), failure.message);
+                let note = format!("{} is left as it is: {}", target.title(key, bridge), failure.message);
                 events::record(
                     &mut self.outbox,
                     key,
@@ -216,12 +252,12 @@ impl Controller {
                 None => Next::Done(Verdict::Converged),
             };
         }
-        let titles: Vec<String> = left.iter().map(|target| target.title(key)).collect();
+        let titles: Vec<String> = left.iter().map(|target| target.title(key, bridge)).collect();
         let mut message = format!("waiting for {} to be gone", titles.join(" and "));
         let verdict = match failures.first() {
             None => Verdict::Requeue(RECHECK),
             Some((target, failure)) => {
-                message = format!("{} can't be removed: {}", target.title(key), failure.message);
+                message = format!("{} can't be removed: {}", target.title(key, bridge), failure.message);
                 retry::after(&message, failure)
             }
         };
@@ -253,44 +289,40 @@ impl Removal {
                 return;
             }
         };
-        let copy = SecretRole::Kubeconfig.copy(key, bridge.dpu_cluster.as_ref());
+        let Some(place) = target.object(key, bridge) else { return };
         let is_ours = match target {
             CleanupTarget::HostedCluster | CleanupTarget::NodePool => is_controlled_by(&object, &bridge.uid),
             CleanupTarget::Reference => {
+                let copy = SecretRole::Kubeconfig.copy(key, bridge.dpu_cluster.as_ref());
                 text(&object, "/spec/kubeconfig") == copy.as_ref().map(|copy| copy.name.as_str())
             }
             CleanupTarget::Kubeconfig => secret_copy::is_ours(SecretRole::Kubeconfig, key, bridge, &object),
+            CleanupTarget::Advertisement | CleanupTarget::Pool => names::is_labelled(&object, key),
         };
         if !is_ours {
             return;
         }
+        let has_cluster = self
+            .left
+            .iter()
+            .any(|left| matches!(left, CleanupTarget::HostedCluster | CleanupTarget::NodePool));
         self.left.push(target);
-        let uid = Uid::of(&object);
         let step = match target {
             CleanupTarget::Reference => {
-                let Some(name) = &bridge.dpu_cluster else { return };
                 let reference = json!({ "metadata": precondition(&object), "spec": { "kubeconfig": null } });
                 let patch = Arc::new(reference);
-                Action::Kube(KubeRequest::Patch {
-                    target: name.object(&names::dpu_cluster()),
-                    subresource: None,
-                    patch,
-                })
+                Action::Kube(KubeRequest::Patch { target: place, subresource: None, patch })
             }
             _ if is_deleting(&object) => return,
-            CleanupTarget::HostedCluster => Action::Kube(KubeRequest::Delete {
-                target: key.object(&names::hosted_cluster()),
-                uid,
+            CleanupTarget::HostedCluster | CleanupTarget::NodePool => Action::Kube(KubeRequest::Delete {
+                target: place,
+                uid: Uid::of(&object),
                 resource_version: None,
             }),
-            CleanupTarget::NodePool => Action::Kube(KubeRequest::Delete {
-                target: key.object(&names::node_pool()),
-                uid,
-                resource_version: None,
-            }),
-            CleanupTarget::Kubeconfig => {
-                let Some(copy) = copy else { return };
-                write::delete(copy.object(&names::secret()), &object)
+            // The cluster has its address until it is gone.
+            CleanupTarget::Advertisement | CleanupTarget::Pool if has_cluster => return,
+            CleanupTarget::Kubeconfig | CleanupTarget::Advertisement | CleanupTarget::Pool => {
+                write::delete(place, &object)
             }
         };
         self.steps.push_back((target, step));

@@ -9,7 +9,7 @@ use lockstep_engine::driver::Verdict;
 use super::progress::ReconcileProgress;
 use crate::checks::unmet::Resolution;
 use crate::checks::{self, readiness, release_image, vip};
-use crate::desired::{address, encryption_key, hosted_cluster, kubeconfig, node_pool};
+use crate::desired::{address, encryption_key, hosted_cluster, kubeconfig, node_pool, own_pool};
 use crate::model::managed_object::ManagedObject;
 use crate::model::source::Source;
 use crate::names::condition;
@@ -38,9 +38,15 @@ pub fn next_write(
         OwnedObject::Ours(_) => was_asked && unmet.iter().all(|unmet| unmet.remedy == Resolution::Retry),
         OwnedObject::Unknown(_) | OwnedObject::Foreign | OwnedObject::Going => return None,
     };
-    if matches!(snapshot.hosted_cluster(), OwnedObject::Absent)
-        && let Some(state) = snapshot.encryption_key().filter(|state| *state != KeyState::Usable)
+    let is_new = matches!(snapshot.hosted_cluster(), OwnedObject::Absent);
+    let may_write_pool = if is_new { may_change } else { vip::check(snapshot).is_none() };
+    if may_write_pool
+        && let Some(write) = write(ManagedObject::Pool, own_pool::pool(snapshot))
+            .or_else(|| write(ManagedObject::Advertisement, own_pool::advertisement(snapshot)))
     {
+        return Some(write);
+    }
+    if is_new && let Some(state) = snapshot.encryption_key().filter(|state| *state != KeyState::Usable) {
         let may_generate = may_change && progress.lacks_key && state == KeyState::Missing;
         return may_generate
             .then(|| write(ManagedObject::EncryptionKey, Some(encryption_key::create(snapshot))))

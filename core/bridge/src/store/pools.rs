@@ -9,7 +9,7 @@ use lockstep_engine::object::Name;
 use serde_json::Value;
 
 use super::Store;
-use crate::model::pool::{holds, serves};
+use crate::model::pool::{holds, overlaps, serves};
 use crate::model::source::Source;
 use crate::names::kept;
 
@@ -34,6 +34,19 @@ fn counted(store: &Store) -> impl Iterator<Item = (&Name, &Value)> {
 /// checked.
 pub fn gives(store: &Store, address: IpAddr, namespace: &str, service: Option<&Value>) -> bool {
     counted(store).any(|(_, pool)| holds(pool, address) && serves(pool, namespace, service))
+}
+
+/// Returns another pool of the same namespace that contains an address. Two pools must not overlap.
+pub fn other_holder<'a>(store: &'a Store, own: &Name, address: IpAddr) -> Option<&'a Name> {
+    let mut others =
+        store.all(Source::Pools).filter(|(name, _)| *name != own && name.namespace == own.namespace);
+    others.find(|(_, pool)| overlaps(pool, address)).map(|(name, _)| name)
+}
+
+/// Returns the namespace of MetalLB, if it is known not to be this one.
+pub fn other_namespace<'a>(store: &'a Store, namespace: &str) -> Option<&'a str> {
+    let namespaces = namespaces(store);
+    namespaces.iter().next().copied().filter(|_| !namespaces.contains(namespace))
 }
 
 /// Returns why no pool provides an address, and how to change that.

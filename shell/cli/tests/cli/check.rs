@@ -70,6 +70,7 @@ fn a_check_of_an_empty_cluster_names_what_to_install() {
     has(&lines, "FAIL", &["bridge, HyperShift", "hypershift/operator does not exist"]);
     has(&lines, "FAIL", &["bridge, DPF", "dpuclusters.provisioning.dpu.nvidia.com"]);
     has(&lines, "WARN", &["bridge, MetalLB", "exposeThroughLoadBalancer: true"]);
+    has(&lines, "WARN", &["bridge, MetalLB", "l2advertisements.metallb.io", "metalLBPool"]);
     has(&lines, "FAIL", &["dpuservice, Argo CD", "applications.argoproj.io"]);
     has(&lines, "FAIL", &["dpuservice, Argo CD", "appprojects.argoproj.io"]);
     has(&lines, "FAIL", &["dpuservice, Argo CD", "namespace dpf-argo-cd-system does not exist"]);
@@ -158,6 +159,7 @@ fn a_check_queries_the_systems_around_the_controllers() {
     assert_eq!(code, 1, "{}", lines.join("\n"));
     has(&lines, "OK", &["bridge, HyperShift", "hypershift/operator runs"]);
     has(&lines, "OK", &["bridge, MetalLB", "ipaddresspools.metallb.io"]);
+    has(&lines, "OK", &["bridge, MetalLB", "l2advertisements.metallb.io"]);
     has(&lines, "OK", &["bridge, storage", "ceph-rbd"]);
     has(&lines, "OK", &["registry", "ocp-release:4.19.0-multi", "dpf-hcp-bridge-system/prod-pull-secret"]);
     has(&lines, "OK", &["dpuservice, Argo CD", "namespace dpf-argo-cd-system exists"]);

@@ -9,7 +9,8 @@ use lockstep_bridge::model::encryption_key;
 use lockstep_bridge::names::{self, BRIDGE_NAME, BRIDGE_NAMESPACE, condition};
 use lockstep_crds::bridge::GENERATED;
 use lockstep_engine::object::{Kind, Name, controller_uid, is_deleting, label, metadata};
-use serde_json::Value;
+use lockstep_external::metallb;
+use serde_json::{Value, json};
 
 use super::setup::{DPF, DPU_CLUSTERS, NAMESPACE, content};
 
@@ -127,6 +128,18 @@ fn lacks(server: &ApiServer, bridge: &Value, differ: &mut dyn FnMut(String)) {
     if is_encrypted && key.as_deref().and_then(|key| content(key, encryption_key::KEY)).is_none() {
         differ("it has no key for etcd".to_owned());
     }
+    if spec["metalLBPool"].is_object() {
+        let own = names::control_plane_namespace(&Name::new(NAMESPACE, name));
+        let address = format!("{}/32", spec["metalLBVirtualIP"].as_str().unwrap_or_default());
+        for (kind, field, wanted) in
+            [(names::pool(), "addresses", &address), (names::advertisement(), "ipAddressPools", &own)]
+        {
+            let found = find(server, &kind, metallb::NAMESPACE, &own);
+            if found.is_none_or(|found| found["spec"][field] != json!([wanted])) {
+                differ(format!("{} {own} does not have {wanted}", kind.kind));
+            }
+        }
+    }
     let kubeconfig = format!("{NAMESPACE}-{name}-dpucluster-kubeconfig");
     let admin = format!("{name}-admin-kubeconfig");
     for (from, key, (namespace, copy), copied) in [
@@ -178,12 +191,14 @@ fn leftovers(server: &ApiServer, bridges: &[Arc<Value>], differences: &mut Vec<S
             }
         }
     }
-    for secret in server.objects(&names::secret()) {
-        let of = label(&secret, BRIDGE_NAME).zip(label(&secret, BRIDGE_NAMESPACE));
-        if let Some((name, _)) = of
-            && !uids.values().any(|bridge| *bridge == name)
-        {
-            differences.push(format!("Secret {} is left", metadata(&secret, "name")));
+    for kind in [names::secret(), names::pool(), names::advertisement()] {
+        for object in server.objects(&kind) {
+            let of = label(&object, BRIDGE_NAME).zip(label(&object, BRIDGE_NAMESPACE));
+            if let Some((name, _)) = of
+                && !uids.values().any(|bridge| *bridge == name)
+            {
+                differences.push(format!("{} {} is left", kind.kind, metadata(&object, "name")));
+            }
         }
     }
     let dpu_clusters = server.objects(&names::dpu_cluster()).into_iter();

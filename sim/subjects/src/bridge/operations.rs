@@ -5,27 +5,30 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_bridge::model::encryption_key;
+use lockstep_bridge::model::pool::overlaps;
 use lockstep_bridge::names;
 use lockstep_crds::bridge::GENERATED;
 use lockstep_engine::object::{
     Kind, Name, ObjectRef, Uid, annotation, controller_reference, is_deleting, metadata,
 };
 use lockstep_engine::random::Random;
-use lockstep_external::hypershift;
 use lockstep_external::registry::Health;
+use lockstep_external::{hypershift, metallb};
 use lockstep_sim::history::reference;
 use lockstep_sim::invariant::SECRET;
 use lockstep_sim::subject::{Client, Operation};
 use serde_json::{Value, json};
 
 use super::setup::{
-    self, DPF, DPU_CLUSTERS, IMAGES, KUBECONFIG_OF_OTHERS, NAMESPACE, PULL_SECRETS, SSH_SECRETS,
+    self, DPF, DPU_CLUSTERS, IMAGES, KUBECONFIG_OF_OTHERS, NAMESPACE, OWN_VIPS, PULL_SECRETS, SSH_SECRETS,
     STORAGE_CLASS, VIPS,
 };
 use crate::dpf;
 
 /// The names of bridges: one for each DPUCluster, and one that has to wait.
 const BRIDGES: [&str; 4] = ["prod", "stage", "dev", "lab"];
+/// An address for bridges with pools of their own.
+const SPARE: &str = "203.0.113.40";
 /// Addresses that bridges request and that an unrelated Service has at times.
 const SHARED: [&str; 2] = ["192.0.2.50", "192.0.2.51"];
 
@@ -67,6 +70,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("edit a HostedCluster", "other controller", 3, edit_hosted_cluster),
     Operation::new("change a copy", "other controller", 4, change_copy),
     Operation::new("delete a copy", "other controller", 3, delete_copy),
+    Operation::new("change the pool of a bridge", "other controller", 4, change_own_pool),
+    Operation::new("create a pool", "admin", 2, create_pool),
     Operation::new("squat on a name", "other controller", 6, squat),
 ];
 
@@ -74,8 +79,13 @@ fn target(name: &str) -> ObjectRef {
     ObjectRef::namespaced(&names::bridge(), NAMESPACE, name)
 }
 
+/// Returns the index of the DPUCluster and the address of a bridge.
+fn at(index: usize) -> usize {
+    index.min(DPU_CLUSTERS.len() - 1)
+}
+
 fn bridge(name: &str, index: usize) -> Value {
-    let at = index.min(DPU_CLUSTERS.len() - 1);
+    let at = at(index);
     json!({
         "metadata": { "namespace": NAMESPACE, "name": name },
         "spec": {
@@ -109,7 +119,9 @@ pub(crate) fn create_bridges(client: &mut dyn Client) {
 /// After fault injection has ended, gives every bridge a spec that can be satisfied and releases what users have blocked. If DPF
 /// is not installed any more, all bridges are deleted.
 pub(super) fn settle(client: &mut dyn Client) {
-    for kind in [names::hosted_cluster(), names::node_pool(), names::secret()] {
+    let blocked =
+        [names::hosted_cluster(), names::node_pool(), names::secret(), names::pool(), names::advertisement()];
+    for kind in blocked {
         for object in client.server().objects(&kind) {
             if object["metadata"]["annotations"]["squatter"].is_string() {
                 client.delete(&reference(&kind, &object));
@@ -143,6 +155,11 @@ pub(super) fn settle(client: &mut dyn Client) {
         for field in fields {
             patch[field] = wanted[field].clone();
         }
+        if has_own_pool(client, name) {
+            patch["metalLBVirtualIP"] = json!(OWN_VIPS[at(index)]);
+            client.merge(&target(name), &json!({ "spec": patch }));
+            continue;
+        }
         // Who waits for the address of the unrelated Service, which has moved, must get it without another change.
         let asked =
             client.server().object(&target(name)).map(|bridge| bridge["spec"]["metalLBVirtualIP"].clone());
@@ -153,12 +170,21 @@ pub(super) fn settle(client: &mut dyn Client) {
     }
 }
 
-/// Every other bridge encrypts etcd.
+fn has_own_pool(client: &dyn Client, bridge: &str) -> bool {
+    let bridge = client.server().object(&target(bridge));
+    bridge.is_some_and(|bridge| bridge["spec"]["metalLBPool"].is_object())
+}
+
+/// Every other bridge encrypts etcd, and one in three has a pool of its own.
 fn create_bridge(client: &mut dyn Client, random: &mut Random) {
     let index = usize::try_from(random.below(BRIDGES.len() as u64)).unwrap_or(0);
     let mut bridge = bridge(BRIDGES[index], index);
     if random.below(2) == 0 {
         bridge["spec"]["etcdEncryption"] = json!(GENERATED);
+    }
+    if random.below(3) == 0 {
+        bridge["spec"]["metalLBPool"] = setup::own_pools();
+        bridge["spec"]["metalLBVirtualIP"] = json!(OWN_VIPS[at(index)]);
     }
     client.create(&names::bridge(), &bridge);
 }
@@ -177,12 +203,17 @@ fn choose_image(client: &mut dyn Client, random: &mut Random) {
 }
 
 fn choose_address(client: &mut dyn Client, random: &mut Random) {
-    let address = random.pick(&[VIPS[0], VIPS[1], VIPS[2], "192.0.2.40"]);
+    // The last one is in no pool.
+    let address = random.pick(&[VIPS[0], VIPS[1], VIPS[2], "192.0.2.40", SPARE]);
     change(client, random, &json!({ "metalLBVirtualIP": address }));
 }
 
 fn swap_addresses(client: &mut dyn Client, random: &mut Random) {
     let names = [random.pick(&BRIDGES), random.pick(&BRIDGES)];
+    // Bridges with pools of their own can't swap.
+    if names.iter().any(|name| has_own_pool(client, name)) {
+        return;
+    }
     let bridges = client.server().objects(&names::bridge());
     let address = |name: &str| {
         let bridge = bridges.iter().find(|bridge| metadata(bridge, "name") == name)?;
@@ -439,12 +470,71 @@ fn restore_keys(client: &mut dyn Client) {
     }
 }
 
+/// Returns the number of a bridge.
+fn number(bridge: &str) -> usize {
+    BRIDGES.iter().position(|name| *name == bridge).unwrap_or_default()
+}
+
+/// Returns the name of a bridge's own pool and advertisement.
+fn own_pool(bridge: &str) -> String {
+    names::control_plane_namespace(&Name::new(NAMESPACE, bridge))
+}
+
+/// Changes or deletes the own pool or advertisement of a bridge.
+fn change_own_pool(client: &mut dyn Client, random: &mut Random) {
+    let bridge = random.pick(&BRIDGES);
+    let name = own_pool(bridge);
+    let place = |kind: &Arc<Kind>| ObjectRef::namespaced(kind, metallb::NAMESPACE, &name);
+    match random.below(4) {
+        0 => {
+            client.delete(&place(&names::pool()));
+        }
+        1 => {
+            client.delete(&place(&names::advertisement()));
+        }
+        2 => {
+            let spec =
+                json!({ "addresses": [format!("203.0.113.9{}/32", number(bridge))], "autoAssign": true });
+            client.merge(&place(&names::pool()), &json!({ "spec": spec }));
+        }
+        _ => {
+            client.merge(&place(&names::advertisement()), &json!({ "spec": { "ipAddressPools": ["vips"] } }));
+        }
+    }
+}
+
+/// Creates a pool with the address of a bridge that requests a pool of its own. The webhook of MetalLB refuses one that overlaps
+/// another.
+fn create_pool(client: &mut dyn Client, random: &mut Random) {
+    let address = random.pick(&[OWN_VIPS[0], OWN_VIPS[1], OWN_VIPS[2], SPARE]);
+    let pools = client.server().objects(&names::pool());
+    if address.parse().is_ok_and(|address| pools.iter().any(|pool| overlaps(pool, address))) {
+        return;
+    }
+    let spec = json!({ "addresses": [format!("{address}-{address}")], "autoAssign": false });
+    client.create(&names::pool(), &json!({ "metadata": setup::squatter("theirs"), "spec": spec }));
+}
+
 /// Creates an object with a name that a bridge would use.
 fn squat(client: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&BRIDGES);
     let metadata =
         |name: &str| json!({ "namespace": NAMESPACE, "name": name, "annotations": { "squatter": "yes" } });
-    let (kind, object): (Arc<Kind>, Value) = match random.below(3) {
+    let (kind, object): (Arc<Kind>, Value) = match random.below(4) {
+        3 => {
+            let (metadata, kind) = (setup::squatter(&own_pool(name)), random.below(2));
+            if kind == 0 {
+                (
+                    names::advertisement(),
+                    json!({ "metadata": metadata, "spec": { "ipAddressPools": ["vips"] } }),
+                )
+            } else {
+                (
+                    names::pool(),
+                    json!({ "metadata": metadata, "spec": { "addresses": [format!("198.51.100.9{}/32", number(name))] } }),
+                )
+            }
+        }
         0 => {
             let spec = json!({
                 "clusterName": name,

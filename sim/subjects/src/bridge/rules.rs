@@ -14,6 +14,7 @@ mod advice;
 mod encryption;
 mod injected;
 mod judged;
+mod own_pool;
 
 use self::injected::has_given;
 
@@ -109,6 +110,21 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: encryption::a_cluster_is_created_after_its_key,
     },
     Invariant {
+        name: "pools_do_not_overlap",
+        sentence: "No IPAddressPool is created or changed to an address of another pool that the process has known for minutes.",
+        holds: own_pool::pools_do_not_overlap,
+    },
+    Invariant {
+        name: "a_cluster_is_created_after_its_pool",
+        sentence: "The HostedCluster of a bridge with metalLBPool is created only when its IPAddressPool and L2Advertisement exist, or existed a moment ago.",
+        holds: own_pool::a_cluster_is_created_after_its_pool,
+    },
+    Invariant {
+        name: "pools_are_deleted_last",
+        sentence: "An IPAddressPool or L2Advertisement is deleted only when its bridge is being deleted, and has no HostedCluster any more.",
+        holds: own_pool::pools_are_deleted_last,
+    },
+    Invariant {
         name: "no_advice_disconnects_another_bridge",
         sentence: "No message advises to remove the kubeconfig of a DPUCluster that another bridge has given it.",
         holds: advice::no_advice_disconnects_another_bridge,
@@ -136,7 +152,7 @@ pub(super) fn may_change(change: &Change, server: &ApiServer, history: &History)
                 _ => Ok(()),
             }
         }
-        "Secret" => {
+        "Secret" | "IPAddressPool" | "L2Advertisement" => {
             let is_ours = |object: &Value| label(object, BRIDGE_NAME).is_some();
             match (old.as_deref(), new.as_deref()) {
                 (Some(old), _) if !is_ours(old) => refuse("it belongs to another client"),

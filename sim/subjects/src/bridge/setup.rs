@@ -18,6 +18,8 @@ const METALLB: &str = metallb::NAMESPACE;
 pub(super) const STORAGE_CLASS: &str = "ceph-rbd";
 pub(crate) const DPU_CLUSTERS: [&str; 3] = ["north", "south", "west"];
 pub(super) const VIPS: [&str; 3] = ["192.0.2.10", "192.0.2.20", "192.0.2.30"];
+/// The addresses of bridges with pools of their own, which are in no other pool.
+pub(super) const OWN_VIPS: [&str; 3] = ["203.0.113.10", "203.0.113.20", "203.0.113.30"];
 /// The first two images are valid.
 pub(super) const IMAGES: [&str; 4] = [
     "registry.example.com/ocp-release:4.19.0-multi",
@@ -124,7 +126,7 @@ pub(super) fn address_of_stranger(client: &dyn Client) -> Option<String> {
 }
 
 /// Returns the kinds for which the watch permission may be revoked.
-pub(super) fn watched() -> [Arc<Kind>; 8] {
+pub(super) fn watched() -> [Arc<Kind>; 9] {
     [
         names::bridge(),
         names::hosted_cluster(),
@@ -133,8 +135,19 @@ pub(super) fn watched() -> [Arc<Kind>; 8] {
         names::secret(),
         names::dpu_cluster(),
         names::pool(),
+        names::advertisement(),
         names::storage_class(),
     ]
+}
+
+/// Returns the namespace in which bridges have pools of their own.
+pub(super) fn own_pools() -> Value {
+    json!({ "namespace": METALLB })
+}
+
+/// Returns metadata of an object in the namespace of MetalLB that blocks bridges, until faults have ended.
+pub(super) fn squatter(name: &str) -> Value {
+    json!({ "namespace": METALLB, "name": name, "annotations": { "squatter": "yes" } })
 }
 
 pub(super) fn pool() -> ObjectRef {

@@ -12,12 +12,13 @@ use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
 use super::common::{
-    DpuClusters, Ignores, LogsSecrets, NoFinalizer, Secrets, Unheard, as_if_done, change, is,
+    DpuClusters, Ignores, LogsSecrets, NoFinalizer, Secrets, Unheard, as_if_done, change, is, retell,
 };
 use super::requests::{StatusAlways, TimesMove, status_patch};
 
 mod encryption;
 mod kubeconfig;
+mod own_pool;
 mod status;
 mod watches;
 
@@ -161,6 +162,31 @@ pub(super) const BUGS: &[Bug] = &[
         "creates_the_cluster_before_its_key",
         "A HostedCluster is created before the key for etcd that it names.",
         plant::<encryption::ForgetsKey>,
+    ),
+    bug(
+        "creates_pools_that_overlap",
+        "The IPAddressPool of a bridge is created although its address is in another pool.",
+        plant::<own_pool::Overlaps>,
+    ),
+    bug(
+        "keeps_changed_pools",
+        "The IPAddressPool of a bridge is not restored after another client has changed it.",
+        plant::<own_pool::KeepsChanges>,
+    ),
+    bug(
+        "leaves_the_pool",
+        "The IPAddressPool of a bridge is left when the bridge is deleted.",
+        plant::<own_pool::LeavesPool>,
+    ),
+    bug(
+        "deletes_the_pool_first",
+        "The IPAddressPool of a bridge is deleted before its HostedCluster.",
+        plant::<own_pool::DeletesFirst>,
+    ),
+    bug(
+        "creates_the_cluster_before_its_pool",
+        "A HostedCluster is created before the L2Advertisement of its address.",
+        plant::<own_pool::ForgetsAdvertisement>,
     ),
     bug("logs_secrets", "Objects that are read are logged.", plant::<LogsSecrets>),
     bug(
@@ -353,18 +379,6 @@ impl Flaw for HidesDegradation {
             }
         }
         Some(Event::Applied { kind, object: Arc::new(object) })
-    }
-}
-
-/// Changes the objects of a kind in an event.
-fn retell(event: Event, kind_name: &str, change: impl FnOnce(&mut Value)) -> Event {
-    match event {
-        Event::Applied { kind, object } if kind.kind == kind_name => {
-            let mut object = Value::clone(&object);
-            change(&mut object);
-            Event::Applied { kind, object: Arc::new(object) }
-        }
-        other => other,
     }
 }
 

@@ -76,6 +76,18 @@ pub(super) fn change(request: &mut Request, kind: &str, change: impl FnOnce(&mut
     }
 }
 
+/// Changes the objects of a kind in an event.
+pub(super) fn retell(event: Event, kind_name: &str, change: impl FnOnce(&mut Value)) -> Event {
+    match event {
+        Event::Applied { kind, object } if kind.kind == kind_name => {
+            let mut object = Value::clone(&object);
+            change(&mut object);
+            Event::Applied { kind, object: Arc::new(object) }
+        }
+        other => other,
+    }
+}
+
 /// A kind for which events can be dropped.
 pub(super) trait Unheard {
     const KIND: &'static str;

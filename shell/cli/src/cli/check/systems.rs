@@ -26,6 +26,7 @@ struct Prerequisite {
 const EVERY_BRIDGE: &str = "every DPFHCPBridge needs it";
 const EVERY_SERVICE: &str = "every DPUService needs it";
 const LOAD_BALANCED: &str = "DPFHCPBridges with exposeThroughLoadBalancer: true need it";
+const WITH_POOL: &str = "DPFHCPBridges with metalLBPool need it";
 
 pub(super) async fn check(cluster: &Cluster, set: &CrdSet) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -51,6 +52,7 @@ fn prerequisites(controller: &str) -> Vec<Prerequisite> {
             needs("HyperShift", bridge::node_pool(), Level::Fail, EVERY_BRIDGE),
             needs("DPF", bridge::dpu_cluster(), Level::Fail, EVERY_BRIDGE),
             needs("MetalLB", bridge::pool(), Level::Warn, LOAD_BALANCED),
+            needs("MetalLB", bridge::advertisement(), Level::Warn, WITH_POOL),
             needs("OpenShift's router", route(), Level::Warn, LOAD_BALANCED),
         ],
         lockstep_crds::dpuservice::CONTROLLER => vec![
