@@ -13,7 +13,7 @@ mod search;
 const HUNT_MAX: u64 = 200;
 
 static SERVICES: Searched =
-    Searched::new(&DpuService, 100, &[65, 180, 240, 373, 408, 785, 797, 852, 865, 944, 206_446_984]);
+    Searched::new(&DpuService, 100, &[65, 180, 240, 373, 408, 785, 797, 852, 865, 944, 1257, 206_446_984]);
 
 #[test]
 fn every_seed_holds_every_invariant() {

@@ -132,8 +132,16 @@ impl Stream {
         }
     }
 
-    /// Returns the changes since the last call.
+    /// Returns the changes since the last call. The end of the watch is returned once.
     pub(crate) fn look(&mut self, server: &mut ApiServer, now: Timestamp) -> WatchBatch {
+        let batch = self.poll(server, now);
+        if batch.over {
+            self.close(server);
+        }
+        batch
+    }
+
+    fn poll(&self, server: &mut ApiServer, now: Timestamp) -> WatchBatch {
         let mut batch = WatchBatch::default();
         let Some(id) = self.open else { return batch };
         loop {
