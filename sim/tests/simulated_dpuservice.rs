@@ -12,8 +12,11 @@ mod search;
 /// Maximum number of seeds until each planted bug must be found.
 const HUNT_MAX: u64 = 200;
 
-static SERVICES: Searched =
-    Searched::new(&DpuService, 100, &[65, 180, 240, 373, 408, 785, 797, 852, 865, 944, 1257, 206_446_984]);
+static SERVICES: Searched = Searched::new(
+    &DpuService,
+    100,
+    &[65, 180, 240, 373, 408, 785, 797, 852, 865, 944, 1257, 1382, 206_446_984],
+);
 
 #[test]
 fn every_seed_holds_every_invariant() {

@@ -253,15 +253,17 @@ fn a_secret_outlives_its_applications(moment: &Moment<'_>) -> Result<(), String>
     };
     let cluster = change.old.as_deref().and_then(identity::of_secret);
     let Some(cluster) = cluster.filter(|_| change.object.kind == names::secret()) else { return Ok(()) };
-    // Of several Secrets one is enough.
+    // Of several Secrets one is enough. What a process that has ended knew is not known any more: then the server tells.
     let observed = moment.history.process(process).into_iter().flat_map(|state| &state.observed);
-    let mut others = observed.filter(|(target, secret)| {
-        target.kind == names::secret()
-            && **target != change.object
+    let observed = observed.filter(|(target, _)| target.kind == names::secret()).map(|(_, secret)| secret);
+    let stored = moment.server.objects(&names::secret());
+    let mut secrets = observed.chain(&stored);
+    let is_other = |secret: &Value| {
+        Name::of(secret).object(&names::secret()) != change.object
             && !is_deleting(secret)
             && identity::of_secret(secret).is_some_and(|of| of == cluster)
-    });
-    if others.next().is_some() {
+    };
+    if secrets.any(|secret| is_other(secret)) {
         return Ok(());
     }
     let is_gone = was_leaving(moment, &cluster_ref(&cluster));
