@@ -5,30 +5,27 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_bridge::model::encryption_key;
-use lockstep_bridge::model::pool::overlaps;
 use lockstep_bridge::names;
 use lockstep_crds::bridge::GENERATED;
 use lockstep_engine::object::{
     Kind, Name, ObjectRef, Uid, annotation, controller_reference, is_deleting, metadata,
 };
 use lockstep_engine::random::Random;
+use lockstep_external::hypershift;
 use lockstep_external::registry::Health;
-use lockstep_external::{hypershift, metallb};
 use lockstep_sim::history::reference;
 use lockstep_sim::invariant::SECRET;
 use lockstep_sim::subject::{Client, Operation};
 use serde_json::{Value, json};
 
 use super::setup::{
-    self, DPF, DPU_CLUSTERS, IMAGES, KUBECONFIG_OF_OTHERS, NAMESPACE, OWN_VIPS, PULL_SECRETS, SSH_SECRETS,
-    STORAGE_CLASS, VIPS,
+    self, BRIDGES, DPF, DPU_CLUSTERS, IMAGES, KUBECONFIG_OF_OTHERS, NAMESPACE, OWN_VIPS, PULL_SECRETS,
+    SSH_SECRETS, STORAGE_CLASS, VIPS,
 };
 use crate::dpf;
 
-/// The names of bridges: one for each DPUCluster, and one that has to wait.
-const BRIDGES: [&str; 4] = ["prod", "stage", "dev", "lab"];
-/// An address for bridges with pools of their own.
-const SPARE: &str = "203.0.113.40";
+mod own_pool;
+
 /// Addresses that bridges request and that an unrelated Service has at times.
 const SHARED: [&str; 2] = ["192.0.2.50", "192.0.2.51"];
 
@@ -70,8 +67,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("edit a HostedCluster", "other controller", 3, edit_hosted_cluster),
     Operation::new("change a copy", "other controller", 4, change_copy),
     Operation::new("delete a copy", "other controller", 3, delete_copy),
-    Operation::new("change the pool of a bridge", "other controller", 4, change_own_pool),
-    Operation::new("create a pool", "admin", 2, create_pool),
+    Operation::new("change the pool of a bridge", "other controller", 4, own_pool::change),
+    Operation::new("create a pool", "admin", 2, own_pool::create_overlapping),
     Operation::new("squat on a name", "other controller", 6, squat),
 ];
 
@@ -155,7 +152,7 @@ pub(super) fn settle(client: &mut dyn Client) {
         for field in fields {
             patch[field] = wanted[field].clone();
         }
-        if has_own_pool(client, name) {
+        if own_pool::is_requested(client, name) {
             patch["metalLBVirtualIP"] = json!(OWN_VIPS[at(index)]);
             client.merge(&target(name), &json!({ "spec": patch }));
             continue;
@@ -168,11 +165,6 @@ pub(super) fn settle(client: &mut dyn Client) {
         }
         client.merge(&target(name), &json!({ "spec": patch }));
     }
-}
-
-fn has_own_pool(client: &dyn Client, bridge: &str) -> bool {
-    let bridge = client.server().object(&target(bridge));
-    bridge.is_some_and(|bridge| bridge["spec"]["metalLBPool"].is_object())
 }
 
 /// Every other bridge encrypts etcd, and one in three has a pool of its own.
@@ -204,14 +196,14 @@ fn choose_image(client: &mut dyn Client, random: &mut Random) {
 
 fn choose_address(client: &mut dyn Client, random: &mut Random) {
     // The last one is in no pool.
-    let address = random.pick(&[VIPS[0], VIPS[1], VIPS[2], "192.0.2.40", SPARE]);
+    let address = random.pick(&[VIPS[0], VIPS[1], VIPS[2], "192.0.2.40", own_pool::SPARE]);
     change(client, random, &json!({ "metalLBVirtualIP": address }));
 }
 
 fn swap_addresses(client: &mut dyn Client, random: &mut Random) {
     let names = [random.pick(&BRIDGES), random.pick(&BRIDGES)];
     // Bridges with pools of their own can't swap.
-    if names.iter().any(|name| has_own_pool(client, name)) {
+    if names.iter().any(|name| own_pool::is_requested(client, name)) {
         return;
     }
     let bridges = client.server().objects(&names::bridge());
@@ -470,71 +462,13 @@ fn restore_keys(client: &mut dyn Client) {
     }
 }
 
-/// Returns the number of a bridge.
-fn number(bridge: &str) -> usize {
-    BRIDGES.iter().position(|name| *name == bridge).unwrap_or_default()
-}
-
-/// Returns the name of a bridge's own pool and advertisement.
-fn own_pool(bridge: &str) -> String {
-    names::control_plane_namespace(&Name::new(NAMESPACE, bridge))
-}
-
-/// Changes or deletes the own pool or advertisement of a bridge.
-fn change_own_pool(client: &mut dyn Client, random: &mut Random) {
-    let bridge = random.pick(&BRIDGES);
-    let name = own_pool(bridge);
-    let place = |kind: &Arc<Kind>| ObjectRef::namespaced(kind, metallb::NAMESPACE, &name);
-    match random.below(4) {
-        0 => {
-            client.delete(&place(&names::pool()));
-        }
-        1 => {
-            client.delete(&place(&names::advertisement()));
-        }
-        2 => {
-            let spec =
-                json!({ "addresses": [format!("203.0.113.9{}/32", number(bridge))], "autoAssign": true });
-            client.merge(&place(&names::pool()), &json!({ "spec": spec }));
-        }
-        _ => {
-            client.merge(&place(&names::advertisement()), &json!({ "spec": { "ipAddressPools": ["vips"] } }));
-        }
-    }
-}
-
-/// Creates a pool with the address of a bridge that requests a pool of its own. The webhook of MetalLB refuses one that overlaps
-/// another.
-fn create_pool(client: &mut dyn Client, random: &mut Random) {
-    let address = random.pick(&[OWN_VIPS[0], OWN_VIPS[1], OWN_VIPS[2], SPARE]);
-    let pools = client.server().objects(&names::pool());
-    if address.parse().is_ok_and(|address| pools.iter().any(|pool| overlaps(pool, address))) {
-        return;
-    }
-    let spec = json!({ "addresses": [format!("{address}-{address}")], "autoAssign": false });
-    client.create(&names::pool(), &json!({ "metadata": setup::squatter("theirs"), "spec": spec }));
-}
-
 /// Creates an object with a name that a bridge would use.
 fn squat(client: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&BRIDGES);
     let metadata =
         |name: &str| json!({ "namespace": NAMESPACE, "name": name, "annotations": { "squatter": "yes" } });
     let (kind, object): (Arc<Kind>, Value) = match random.below(4) {
-        3 => {
-            let (metadata, kind) = (setup::squatter(&own_pool(name)), random.below(2));
-            if kind == 0 {
-                (
-                    names::advertisement(),
-                    json!({ "metadata": metadata, "spec": { "ipAddressPools": ["vips"] } }),
-                )
-            } else {
-                (
-                    names::pool(),
-                    json!({ "metadata": metadata, "spec": { "addresses": [format!("198.51.100.9{}/32", number(name))] } }),
-                )
-            }
-        }
+        3 => own_pool::blocker(name, random),
         0 => {
             let spec = json!({
                 "clusterName": name,

@@ -18,6 +18,8 @@ const METALLB: &str = metallb::NAMESPACE;
 pub(super) const STORAGE_CLASS: &str = "ceph-rbd";
 pub(crate) const DPU_CLUSTERS: [&str; 3] = ["north", "south", "west"];
 pub(super) const VIPS: [&str; 3] = ["192.0.2.10", "192.0.2.20", "192.0.2.30"];
+/// The names of bridges: one for each DPUCluster, and one that has to wait.
+pub(super) const BRIDGES: [&str; 4] = ["prod", "stage", "dev", "lab"];
 /// The addresses of bridges with pools of their own, which are in no other pool.
 pub(super) const OWN_VIPS: [&str; 3] = ["203.0.113.10", "203.0.113.20", "203.0.113.30"];
 /// The first two images are valid.

@@ -253,7 +253,7 @@ fn a_secret_outlives_its_applications(moment: &Moment<'_>) -> Result<(), String>
     };
     let cluster = change.old.as_deref().and_then(identity::of_secret);
     let Some(cluster) = cluster.filter(|_| change.object.kind == names::secret()) else { return Ok(()) };
-    // Of several Secrets one is enough. What a process that has ended knew is not known any more: then the server tells.
+    // Of several Secrets one is enough. What the process has observed is lost if it has just ended.
     let observed = moment.history.process(process).into_iter().flat_map(|state| &state.observed);
     let observed = observed.filter(|(target, _)| target.kind == names::secret()).map(|(_, secret)| secret);
     let stored = moment.server.objects(&names::secret());
