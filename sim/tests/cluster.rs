@@ -26,10 +26,8 @@ fn config_map(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } })
 }
 
-/// Starts and stops a watch in its first step, in either order.
-struct Asking {
-    watched_at_last: bool,
-}
+/// Requests these in its first step.
+struct Asking(Vec<WatchCommand>);
 
 impl Machine for Asking {
     fn name(&self) -> &'static str {
@@ -40,13 +38,7 @@ impl Machine for Asking {
         if event != Event::Started {
             return Step::default();
         }
-        let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
-        let scope = Scope { selector: String::new(), metadata_only: true, ..Scope::default() };
-        let watch = Action::Watch(WatchCommand::Start { kind: Arc::clone(&kind), scope });
-        let mut actions = [watch, Action::Watch(WatchCommand::Stop { kind })];
-        if self.watched_at_last {
-            actions.reverse();
-        }
+        let actions = self.0.iter().cloned().map(Action::Watch);
         let numbered = (1..).zip(actions).map(|(id, action)| Request { id: ActionId(id), action });
         Step { requests: numbered.collect(), notes: Vec::new() }
     }
@@ -64,7 +56,14 @@ impl Machine for Asking {
 fn what_one_step_asks_about_a_watch_is_done_in_its_order() {
     for watched_at_last in [true, false] {
         let mut cluster = Cluster::new(1);
-        cluster.start(move || Box::new(Asking { watched_at_last }) as Box<dyn Machine>, true);
+        let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+        let scope = Scope { selector: String::new(), metadata_only: true, ..Scope::default() };
+        let watch = WatchCommand::Start { kind: Arc::clone(&kind), scope };
+        let mut commands = vec![watch, WatchCommand::Stop { kind }];
+        if watched_at_last {
+            commands.reverse();
+        }
+        cluster.start(move || Box::new(Asking(commands.clone())) as Box<dyn Machine>, true);
         cluster.settle(1000).expect("becomes idle");
         assert_eq!(send(&mut cluster, "POST", CONFIG_MAPS, &config_map("a")), 201);
         cluster.settle(1000).expect("becomes idle");
@@ -74,32 +73,6 @@ fn what_one_step_asks_about_a_watch_is_done_in_its_order() {
             .filter(|entry| matches!(entry.what, What::Stepped { event: Event::Applied { .. }, .. }));
         let observed = observed.count();
         assert_eq!(observed, usize::from(watched_at_last));
-    }
-}
-
-/// Watches a custom resource.
-struct Watching;
-
-impl Machine for Watching {
-    fn name(&self) -> &'static str {
-        "watching"
-    }
-
-    fn step(&mut self, event: Event, _: Now) -> Step {
-        if event != Event::Started {
-            return Step::default();
-        }
-        let kind = Kind::known("example.com", "v1", "Widget", "widgets", true);
-        let watch = Action::Watch(WatchCommand::Start { kind, scope: Scope::default() });
-        Step { requests: vec![Request { id: ActionId(1), action: watch }], notes: Vec::new() }
-    }
-
-    fn deadline(&self) -> Option<Deadline> {
-        None
-    }
-
-    fn is_synced(&self) -> bool {
-        true
     }
 }
 
@@ -131,7 +104,9 @@ fn a_watch_that_ends_while_events_are_late_is_listed_once_in_each_retry() {
         },
     });
     assert_eq!(send(&mut cluster, "POST", CRDS, &crd), 201);
-    cluster.start(|| Box::new(Watching) as Box<dyn Machine>, true);
+    let kind = Kind::known("example.com", "v1", "Widget", "widgets", true);
+    let watch = WatchCommand::Start { kind, scope: Scope::default() };
+    cluster.start(move || Box::new(Asking(vec![watch.clone()])) as Box<dyn Machine>, true);
     cluster.advance(LATE);
     assert_eq!(send(&mut cluster, "DELETE", &format!("{CRDS}/widgets.example.com"), &json!({})), 200);
     for number in 0..5 {

@@ -38,24 +38,30 @@ pub(super) async fn what_is_immutable_stays(court: Court) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// Returns the answers to these changes of a bridge, which is deleted afterwards.
+async fn judge_changes(court: &Court, title: &str, spec: Value, changes: &[Value]) -> anyhow::Result<String> {
+    let mut results = String::new();
+    court.create(&bridge(Some(spec))).await?;
+    for change in changes {
+        let answer = court.judge_change("PATCH", MERGE, change).await?;
+        writeln!(results, "{title}: {change}\n    {answer}")?;
+    }
+    let deleted = court.ask("DELETE", "/bridge", "application/json", &Value::Null).await?;
+    deleted.map_err(anyhow::Error::msg)?;
+    Ok(results)
+}
+
 pub(super) async fn encryption_is_chosen_at_creation(court: Court) -> anyhow::Result<()> {
     let mut results = String::new();
     let mut encrypted = spec();
     set(&mut encrypted, "etcdEncryption", Some(json!("Generated")));
     for (title, spec) in [("without", spec()), ("with", encrypted)] {
-        court.create(&bridge(Some(spec))).await?;
-        for change in [
+        let changes = [
             json!({"spec": {"etcdEncryption": null, "clusterType": "dpf-other"}}),
             json!({"spec": {"etcdEncryption": "Generated", "clusterType": "dpf-other"}}),
             json!({"spec": {"clusterType": "dpf-other"}}),
-        ] {
-            let answer = court.judge_change("PATCH", MERGE, &change).await?;
-            writeln!(results, "{title}: {change}\n    {answer}")?;
-        }
-        court
-            .ask("DELETE", "/bridge", "application/json", &Value::Null)
-            .await?
-            .map_err(anyhow::Error::msg)?;
+        ];
+        results += &judge_changes(&court, title, spec, &changes).await?;
     }
     insta::assert_snapshot!("encryption_is_chosen_at_creation", results);
     Ok(())
@@ -66,21 +72,14 @@ pub(super) async fn a_pool_is_chosen_at_creation(court: Court) -> anyhow::Result
     let mut with_pool = spec();
     set(&mut with_pool, "metalLBPool", Some(json!({ "namespace": "metallb-system" })));
     for (title, spec) in [("without", spec()), ("with", with_pool)] {
-        court.create(&bridge(Some(spec))).await?;
-        for change in [
+        let changes = [
             json!({"spec": {"metalLBPool": null}}),
             json!({"spec": {"metalLBPool": {"namespace": "metallb-system"}}}),
             json!({"spec": {"metalLBPool": {"namespace": "other"}}}),
             json!({"spec": {"metalLBVirtualIP": "192.168.1.101"}}),
             json!({"spec": {"exposeThroughLoadBalancer": false, "metalLBVirtualIP": ""}}),
-        ] {
-            let answer = court.judge_change("PATCH", MERGE, &change).await?;
-            writeln!(results, "{title}: {change}\n    {answer}")?;
-        }
-        court
-            .ask("DELETE", "/bridge", "application/json", &Value::Null)
-            .await?
-            .map_err(anyhow::Error::msg)?;
+        ];
+        results += &judge_changes(&court, title, spec, &changes).await?;
     }
     insta::assert_snapshot!("a_pool_is_chosen_at_creation", results);
     Ok(())
