@@ -2,22 +2,24 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use lockstep_engine::machine::Machine;
+use lockstep_engine::machine::{Event, Machine, Step, Wrapper};
 use lockstep_engine::operator::Config;
 use lockstep_engine::recording::read::{self, Unreadable};
 use lockstep_engine::recording::{Line, Origin, Recordable, Replay, ReplayedStep};
+use lockstep_engine::time::Now;
 use lockstep_namespaceclass::Operator;
 use lockstep_sim::cluster::Cluster;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::record::{Options, Recording, start};
+use crate::record::{Options, Recorded, Recording, start};
 
 pub(super) const CLASSES: &str = "/apis/namespaceclass.akuity.io/v1alpha1/namespaceclasses";
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -35,6 +37,25 @@ pub(super) struct Bench {
     pub(super) cluster: Cluster,
     folder: TempDir,
     recording: Arc<Mutex<Option<Recording>>>,
+    /// The number of steps of the process.
+    steps: Arc<AtomicU64>,
+}
+
+/// Counts the steps of a process.
+struct Counted {
+    machine: Recorded,
+    steps: Arc<AtomicU64>,
+}
+
+impl Wrapper for Counted {
+    fn inner(&self) -> &dyn Machine {
+        &self.machine
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Step {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        Machine::step(&mut self.machine, event, now)
+    }
 }
 
 impl Bench {
@@ -43,13 +64,16 @@ impl Bench {
         let path = folder.path().join("run.jsonl");
         let begun = Arc::new(Mutex::new(None));
         let recording = Arc::clone(&begun);
+        let steps = Arc::new(AtomicU64::new(0));
+        let taken = Arc::clone(&steps);
         let make = move || {
+            taken.store(0, Ordering::Relaxed);
             let options = Options { path: path.clone(), max_bytes };
             let (recorded, begun) = start(operator(), json!(settings()), options).unwrap();
             *recording.lock().unwrap() = Some(begun);
-            Box::new(recorded) as _
+            Box::new(Counted { machine: recorded, steps: Arc::clone(&taken) }) as _
         };
-        Self::running(make, folder, begun)
+        Self { steps, ..Self::running(make, folder, begun) }
     }
 
     pub(super) fn running(
@@ -57,7 +81,7 @@ impl Bench {
         folder: TempDir,
         recording: Arc<Mutex<Option<Recording>>>,
     ) -> Self {
-        let mut bench = Self { cluster: Cluster::new(1), folder, recording };
+        let mut bench = Self { cluster: Cluster::new(1), folder, recording, steps: Arc::default() };
         for crd in lockstep_crds::all().into_iter().flat_map(|set| set.crds) {
             bench.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &json!(crd));
         }
@@ -68,6 +92,25 @@ impl Bench {
 
     pub(super) fn settle(&mut self) {
         self.cluster.settle(50_000).unwrap();
+    }
+
+    /// Lets the cluster come to rest, and waits until the thread has written all steps. Otherwise the size of a segment depends
+    /// on how much faster the steps are than the thread.
+    pub(super) fn settle_and_write(&mut self) {
+        self.settle();
+        let last = format!("{{\"step\":{{\"number\":{},", self.steps.load(Ordering::Relaxed));
+        let path = self.folder.path().join("run.jsonl");
+        // While a segment begins, the file is missing for a moment.
+        let is_written = || {
+            fs::read_to_string(&path).is_ok_and(|text| {
+                text.ends_with('\n') && text.lines().next_back().is_some_and(|line| line.starts_with(&last))
+            })
+        };
+        let deadline = Instant::now() + Duration::from_mins(2);
+        while !is_written() {
+            assert!(Instant::now() < deadline, "the last step is not written: {last}");
+            std::thread::yield_now();
+        }
     }
 
     pub(super) fn send(&mut self, method: &str, path: &str, kind: &str, body: &Value) {
