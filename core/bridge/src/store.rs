@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockstep_engine::action::{Class, Failure};
 use lockstep_engine::cache::{Cache, Cached};
-use lockstep_engine::object::{Name, resource_version};
+use lockstep_engine::object::{Name, ResourceVersion};
 use lockstep_engine::pairs;
 use lockstep_engine::refusals::Refusals;
 use serde::{Deserialize, Serialize};
@@ -67,12 +67,12 @@ pub struct Memory {
 pub struct Seen {
     /// The object, trimmed by [`Source::trim`].
     pub object: Arc<Value>,
-    version: u64,
+    version: ResourceVersion,
 }
 
 impl Seen {
     /// Returns an object that was trimmed.
-    pub fn new(object: Value, version: u64) -> Self {
+    pub fn new(object: Value, version: ResourceVersion) -> Self {
         Self { object: Arc::new(object), version }
     }
 }
@@ -81,7 +81,7 @@ impl Cached for Seen {
     /// An address that a Service has, or requests.
     type Index = IpAddr;
 
-    fn resource_version(&self) -> u64 {
+    fn resource_version(&self) -> ResourceVersion {
         self.version
     }
 
@@ -133,7 +133,7 @@ impl Store {
         let name = Name::of(object);
         let before = watched.cache.get(&name).map(|seen| Arc::clone(&seen.object));
         let is_unchanged = before.as_deref() == Some(&trimmed);
-        let is_newer = watched.cache.absorb(name, Seen::new(trimmed, resource_version(object)));
+        let is_newer = watched.cache.absorb(name, Seen::new(trimmed, ResourceVersion::of(object)));
         (is_newer && !is_unchanged).then_some(before)
     }
 

@@ -8,7 +8,7 @@ use lockstep_crds::bridge::CONTROLLER;
 use lockstep_engine::action::{Action, Failure, Scope, WatchCommand};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::Metric;
-use lockstep_engine::object::{Kind, Name, resource_version};
+use lockstep_engine::object::{Kind, Name, ResourceVersion};
 use lockstep_engine::operator::{Control, Outbox};
 use lockstep_engine::recording::Traits;
 use serde_json::Value;
@@ -103,14 +103,15 @@ impl Control for Controller {
         let watched = self.store.watched.entry(source).or_default();
         let before = watched.cache.get(&name).map(|seen| Arc::clone(&seen.object));
         let is_unchanged = before.as_deref() == Some(&trimmed);
-        if watched.cache.observe(name.clone(), Seen::new(trimmed, resource_version(object))) && !is_unchanged
+        if watched.cache.observe(name.clone(), Seen::new(trimmed, ResourceVersion::of(object)))
+            && !is_unchanged
         {
             self.wake(source, &name, before.as_deref(), Some(object));
         }
     }
 
     fn vanished(&mut self, kind: &Arc<Kind>, object: &Value) {
-        let (name, version) = (Name::of(object), resource_version(object));
+        let (name, version) = (Name::of(object), ResourceVersion::of(object));
         let Some(source) = Source::of(kind) else {
             let before = self.store.bridges.get(&name).cloned();
             if self.store.bridges.vanish(&name, version) {

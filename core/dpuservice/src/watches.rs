@@ -15,7 +15,7 @@ use std::sync::Arc;
 use lockstep_crds::dpuservice::CONTROLLER;
 use lockstep_engine::action::{Action, Failure, WatchCommand};
 use lockstep_engine::backoff::Backoff;
-use lockstep_engine::object::{Kind, Name, resource_version};
+use lockstep_engine::object::{Kind, Name, ResourceVersion};
 use lockstep_engine::operator::{Control, Outbox};
 use lockstep_engine::recording::Traits;
 use serde_json::Value;
@@ -159,7 +159,7 @@ impl Control for Controller {
                     self.store.taken.remove(&name);
                     self.application_seen(name, app);
                 } else {
-                    self.application_vanished(&name, resource_version(object));
+                    self.application_vanished(&name, ResourceVersion::of(object));
                     self.store.taken.insert(name);
                 }
             }
@@ -168,7 +168,7 @@ impl Control for Controller {
     }
 
     fn vanished(&mut self, kind: &Arc<Kind>, object: &Value) {
-        let (name, version) = (Name::of(object), resource_version(object));
+        let (name, version) = (Name::of(object), ResourceVersion::of(object));
         match Source::of(kind) {
             Some(Source::Services) => {
                 let was_wanted = self.store.is_wanted();
@@ -231,7 +231,7 @@ impl Controller {
     }
 
     /// Records that an Application is gone, or no longer belongs to a service.
-    fn application_vanished(&mut self, name: &Name, version: u64) {
+    fn application_vanished(&mut self, name: &Name, version: ResourceVersion) {
         let before = self.store.applications.get(name).cloned();
         if self.store.applications.vanish(name, version)
             && let Some(app) = before

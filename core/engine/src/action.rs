@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::broker::{Broker, CloudEvent, SecretString};
 use super::document::Fields;
-use crate::object::{Kind, ObjectRef, Uid};
+use crate::object::{Kind, ObjectRef, ResourceVersion, Uid};
 
 pub use crate::outcome::{Answer, Class, Failure, Outcome, Success, next, only};
 
@@ -120,7 +120,7 @@ pub enum KubeRequest {
         /// Its uid.
         uid: Uid,
         /// Its resource version, if the proof that it is ours was read from that version.
-        resource_version: Option<String>,
+        resource_version: Option<ResourceVersion>,
     },
 }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::action::{Class, Failure};
+use super::object::ResourceVersion;
 use super::pairs;
 
 /// The properties of values that the cache needs.
@@ -16,7 +17,7 @@ pub trait Cached {
     type Index: Ord + Clone;
 
     /// Returns the object's resource version.
-    fn resource_version(&self) -> u64;
+    fn resource_version(&self) -> ResourceVersion;
 
     /// Returns the index values under which the object is found.
     fn indexes(&self) -> Vec<Self::Index>;
@@ -40,10 +41,10 @@ pub struct Cache<K, V: Cached> {
     listing: Option<BTreeSet<K>>,
     synced: bool,
     /// The newest resource version that the watch itself has shown.
-    watched_up_to: u64,
+    watched_up_to: ResourceVersion,
     /// The removals that the watch has not shown yet, with the last resource version of each object.
     #[serde(with = "pairs")]
-    removed: BTreeMap<K, u64>,
+    removed: BTreeMap<K, ResourceVersion>,
     /// The objects that a write of ours may have changed, though its answer did not arrive.
     doubted: BTreeSet<K>,
 }
@@ -56,9 +57,9 @@ struct Stored<K, V> {
     objects: BTreeMap<K, V>,
     listing: Option<BTreeSet<K>>,
     synced: bool,
-    watched_up_to: u64,
+    watched_up_to: ResourceVersion,
     #[serde(with = "pairs")]
-    removed: BTreeMap<K, u64>,
+    removed: BTreeMap<K, ResourceVersion>,
     #[serde(default = "BTreeSet::new")]
     doubted: BTreeSet<K>,
 }
@@ -81,7 +82,7 @@ impl<K: Ord + Clone, V: Cached> Default for Cache<K, V> {
             index: BTreeMap::new(),
             listing: None,
             synced: false,
-            watched_up_to: 0,
+            watched_up_to: ResourceVersion::default(),
             removed: BTreeMap::new(),
             doubted: BTreeSet::new(),
         }
@@ -152,7 +153,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
 
     /// Records that a removal of ours was successful: the object with this resource version is gone, even if a stale watch
     /// still shows it.
-    pub fn removed(&mut self, key: K, resource_version: u64) {
+    pub fn removed(&mut self, key: K, resource_version: ResourceVersion) {
         match self.objects.get(&key) {
             Some(held) if held.resource_version() > resource_version => {}
             // The watch has already shown the object and its deletion.
@@ -167,7 +168,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
 
     /// Records that the watch has shown a deletion; `resource_version` is that of the deletion. Returns whether it removed an
     /// object.
-    pub fn vanish(&mut self, key: &K, resource_version: u64) -> bool {
+    pub fn vanish(&mut self, key: &K, resource_version: ResourceVersion) -> bool {
         self.watched_up_to = self.watched_up_to.max(resource_version);
         if let Some(listed) = &mut self.listing {
             listed.remove(key);
@@ -175,7 +176,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         self.removed.remove(key);
         // A newer object of the same name is known from the answer that created it.
         let held = self.objects.get(key).map(Cached::resource_version);
-        if held.is_none_or(|held| held > resource_version && resource_version > 0) {
+        if held.is_none_or(|held| held > resource_version && !resource_version.is_none()) {
             return false;
         }
         self.doubted.remove(key);
@@ -187,7 +188,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
     /// late answer must not restore an object that was deleted since. (At the very version that the watch showed last, the
     /// object exists: the watch has shown that it no longer matches the selector.)
     pub fn absorb(&mut self, key: K, value: V) -> bool {
-        let held = self.objects.get(&key).map_or(0, Cached::resource_version);
+        let held = self.objects.get(&key).map(Cached::resource_version).unwrap_or_default();
         let version = value.resource_version();
         if version < self.watched_up_to || version <= held {
             return false;
@@ -259,8 +260,8 @@ mod tests {
     impl Cached for Item {
         type Index = &'static str;
 
-        fn resource_version(&self) -> u64 {
-            self.0
+        fn resource_version(&self) -> ResourceVersion {
+            self.0.into()
         }
 
         fn indexes(&self) -> Vec<&'static str> {
@@ -300,10 +301,10 @@ mod tests {
     fn what_was_removed_stays_so_though_the_watch_lags() {
         let mut cache = synced();
         cache.observe(1, Item(3, "red"));
-        cache.removed(1, 5);
+        cache.removed(1, 5.into());
         assert!(!cache.observe(1, Item(5, "red")));
         assert_eq!(cache.get(&1), None);
-        assert!(!cache.vanish(&1, 6));
+        assert!(!cache.vanish(&1, 6.into()));
         assert!(cache.observe(1, Item(8, "blue")), "another object of that name");
     }
 
@@ -311,8 +312,8 @@ mod tests {
     fn of_what_the_watch_has_seen_go_nothing_is_remembered() {
         let mut cache = synced();
         cache.observe(1, Item(3, "red"));
-        cache.vanish(&1, 4);
-        cache.removed(1, 3);
+        cache.vanish(&1, 4.into());
+        cache.removed(1, 3.into());
         assert!(cache.removed.is_empty());
     }
 
@@ -320,7 +321,7 @@ mod tests {
     fn an_object_removed_before_the_watch_showed_it_stays_removed() {
         let mut cache = synced();
         cache.observe(2, Item(4, "red"));
-        cache.removed(1, 5);
+        cache.removed(1, 5.into());
         assert!(!cache.observe(1, Item(5, "red")));
         assert_eq!(cache.get(&1), None);
     }
@@ -332,7 +333,7 @@ mod tests {
             if began {
                 cache.start_list();
             }
-            cache.removed(1, 5);
+            cache.removed(1, 5.into());
             if !began {
                 cache.start_list();
             }
@@ -371,8 +372,8 @@ mod tests {
             cache.observe(key, Item(5, "red"));
             cache.write_failed(key, &Failure::new(Class::Unknown, ""));
         }
-        cache.vanish(&1, 6);
-        cache.removed(2, 6);
+        cache.vanish(&1, 6.into());
+        cache.removed(2, 6.into());
         cache.start_list();
         cache.complete_list();
         assert_eq!(cache.doubted, BTreeSet::new());
@@ -382,7 +383,7 @@ mod tests {
     fn a_late_answer_does_not_bring_back_the_dead() {
         let mut cache = synced();
         cache.observe(1, Item(5, "red"));
-        assert!(cache.vanish(&1, 8));
+        assert!(cache.vanish(&1, 8.into()));
         assert!(!cache.absorb(1, Item(7, "blue")));
         assert_eq!(cache.get(&1), None);
     }
@@ -391,7 +392,7 @@ mod tests {
     fn what_has_left_the_selector_can_be_known_again() {
         let mut cache = synced();
         cache.observe(1, Item(5, "red"));
-        assert!(cache.vanish(&1, 7), "it was changed, so that the watch shows it no more");
+        assert!(cache.vanish(&1, 7.into()), "it was changed, so that the watch shows it no more");
         assert!(cache.absorb(1, Item(7, "blue")));
         assert_eq!(cache.get(&1), Some(&Item(7, "blue")));
     }
@@ -400,7 +401,7 @@ mod tests {
     fn the_end_of_an_earlier_object_leaves_the_next_one_alone() {
         let mut cache = synced();
         cache.absorb(1, Item(9, "new"));
-        assert!(!cache.vanish(&1, 8));
+        assert!(!cache.vanish(&1, 8.into()));
         assert_eq!(cache.get(&1), Some(&Item(9, "new")));
     }
 
@@ -414,7 +415,7 @@ mod tests {
             for (operation, key, version, colour) in operations {
                 match operation {
                     0 => { cache.observe(key, Item(version, colours[colour])); }
-                    1 => { cache.vanish(&key, version); }
+                    1 => { cache.vanish(&key, version.into()); }
                     2 => { cache.absorb(key, Item(version, colours[colour])); }
                     3 => cache.start_list(),
                     _ => { cache.complete_list(); }

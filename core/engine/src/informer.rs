@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::action::{Action, Scope, WatchCommand};
 use super::cache::{Cache, Cached};
-use super::object::{Kind, resource_version};
+use super::object::{Kind, ResourceVersion};
 
 /// The watched objects of a kind.
 #[derive(Debug, Clone)]
@@ -26,8 +26,8 @@ struct Seen(Arc<Value>);
 impl Cached for Seen {
     type Index = ();
 
-    fn resource_version(&self) -> u64 {
-        resource_version(&self.0)
+    fn resource_version(&self) -> ResourceVersion {
+        ResourceVersion::of(&self.0)
     }
 
     fn indexes(&self) -> Vec<()> {
@@ -89,7 +89,7 @@ impl<K: Ord + Clone> Informer<K> {
     /// Returns the key to enqueue, if the object was known.
     pub(crate) fn deleted(&mut self, object: &Value) -> Option<K> {
         let key = (self.key)(object)?;
-        self.objects.vanish(&key, resource_version(object)).then_some(key)
+        self.objects.vanish(&key, ResourceVersion::of(object)).then_some(key)
     }
 }
 
@@ -139,9 +139,9 @@ mod tests {
         let one = Name::new("a", "one");
         informer.applied(&object("one", 1));
         informer.absorb(&object("one", 5));
-        assert_eq!(informer.get(&one).map(|object| resource_version(object)), Some(5));
+        assert_eq!(informer.get(&one).map(|object| ResourceVersion::of(object)), Some(5.into()));
         assert_eq!(informer.applied(&object("one", 5)), None);
         assert_eq!(informer.applied(&object("one", 4)), None);
-        assert_eq!(informer.get(&one).map(|object| resource_version(object)), Some(5));
+        assert_eq!(informer.get(&one).map(|object| ResourceVersion::of(object)), Some(5.into()));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
 /// One served resource: the data that a path to its objects needs. Kinds are in the order of their fields.
@@ -169,6 +169,56 @@ impl fmt::Display for Uid {
     }
 }
 
+/// The resource version of an object. Those of one kind can be compared: the API server increases it with each change. The
+/// default, zero, stands for none. It is stored as the text that the API has.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ResourceVersion(u64);
+
+impl ResourceVersion {
+    /// Returns the resource version of an object; none if it has none.
+    pub fn of(object: &Value) -> Self {
+        Self(metadata(object, "resourceVersion").parse().unwrap_or_default())
+    }
+
+    /// Returns whether it stands for none.
+    pub fn is_none(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl TryFrom<String> for ResourceVersion {
+    type Error = std::num::ParseIntError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse().map(Self)
+    }
+}
+
+impl Serialize for ResourceVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl From<u64> for ResourceVersion {
+    fn from(version: u64) -> Self {
+        Self(version)
+    }
+}
+
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Returns a metadata field that is a string; empty if the object lacks it or has another type there.
 pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
@@ -201,11 +251,6 @@ pub fn read<T: DeserializeOwned>(object: &Value, field: &str) -> Result<T, Strin
 /// Returns whether the object is being deleted (its deletion timestamp is set).
 pub fn is_deleting(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
-}
-
-/// Returns the resource version as a number, so that two of one resource can be compared; zero if there is none.
-pub fn resource_version(object: &Value) -> u64 {
-    metadata(object, "resourceVersion").parse().unwrap_or(0)
 }
 
 /// Returns the generation, which increases with each change except changes of the status only; zero if there is none.

@@ -13,7 +13,7 @@ use kube_core::Status;
 use serde_json::{Map, Value, json};
 
 use super::action::{Class, Failure, KubeRequest, Outcome, Subresource, Success};
-use crate::object::{Kind, ObjectRef, Uid};
+use crate::object::{Kind, ObjectRef, ResourceVersion, Uid};
 
 mod generate;
 pub mod path;
@@ -68,9 +68,7 @@ pub fn encode(request: &KubeRequest, field_manager: &str) -> Result<http::Reques
             }
             send(Method::PATCH, &with_manager(&path, field_manager), MERGE_PATCH, patch)
         }
-        KubeRequest::Delete { target, uid, resource_version } => {
-            delete(target, uid, resource_version.as_deref())
-        }
+        KubeRequest::Delete { target, uid, resource_version } => delete(target, uid, *resource_version),
     }
 }
 
@@ -107,11 +105,11 @@ fn create(
 fn delete(
     target: &ObjectRef,
     uid: &Uid,
-    resource_version: Option<&str>,
+    resource_version: Option<ResourceVersion>,
 ) -> Result<http::Request<Vec<u8>>, Failure> {
     let mut preconditions = json!({ "uid": uid });
     if let Some(version) = resource_version {
-        preconditions["resourceVersion"] = version.into();
+        preconditions["resourceVersion"] = json!(version);
     }
     let options = json!({
         "apiVersion": "v1",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::action::{Action, KubeRequest};
-use crate::object::{ObjectRef, Uid, metadata};
+use crate::object::{ObjectRef, ResourceVersion, Uid};
 
 /// Creates an object, or applies it to the existing one with the seen uid. A missing object is created and not applied,
 /// because an apply would adopt another client's object that was created in between.
@@ -21,7 +21,7 @@ pub fn create_or_apply(target: ObjectRef, mut manifest: Value, seen_uid: Option<
 
 /// Deletes this version of an object: not one that another client has created or changed since.
 pub fn delete(target: ObjectRef, seen: &Value) -> Action {
-    let resource_version = Some(metadata(seen, "resourceVersion").to_owned());
+    let resource_version = Some(ResourceVersion::of(seen));
     Action::Kube(KubeRequest::Delete { target, uid: Uid::of(seen), resource_version })
 }
 

@@ -8,7 +8,7 @@ use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassS
 use lockstep_engine::cache::Cached;
 use lockstep_engine::conditions::Status;
 use lockstep_engine::object::{
-    Uid, annotation, controller_uid, generation, is_deleting, label, metadata, resource_version,
+    ResourceVersion, Uid, annotation, controller_uid, generation, is_deleting, label,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -60,7 +60,7 @@ pub struct Namespace {
     pub problem: Option<String>,
     /// What the variables of its class read. Which labels and annotations these are is not known yet when it is read.
     pub metadata: NamespaceMetadata,
-    resource_version: u64,
+    resource_version: ResourceVersion,
 }
 
 impl Namespace {
@@ -72,7 +72,7 @@ impl Namespace {
             terminating: is_deleting(object),
             problem: annotation(object, PROBLEM_ANNOTATION).map(str::to_owned),
             metadata: NamespaceMetadata::read(object),
-            resource_version: resource_version(object),
+            resource_version: ResourceVersion::of(object),
         }
     }
 
@@ -86,7 +86,7 @@ impl Namespace {
 impl Cached for Namespace {
     type Index = String;
 
-    fn resource_version(&self) -> u64 {
+    fn resource_version(&self) -> ResourceVersion {
         self.resource_version
     }
 
@@ -178,16 +178,16 @@ impl Class {
     }
 
     /// Returns the resource version, as a precondition for writing the status.
-    pub fn version(&self) -> &str {
-        metadata(&self.object, "resourceVersion")
+    pub fn version(&self) -> ResourceVersion {
+        ResourceVersion::of(&self.object)
     }
 }
 
 impl Cached for Class {
     type Index = ();
 
-    fn resource_version(&self) -> u64 {
-        resource_version(&self.object)
+    fn resource_version(&self) -> ResourceVersion {
+        ResourceVersion::of(&self.object)
     }
 
     fn indexes(&self) -> Vec<()> {
@@ -203,7 +203,7 @@ pub struct Binding {
     /// Its generation.
     pub generation: i64,
     /// Its resource version, as a precondition.
-    pub version: String,
+    pub version: ResourceVersion,
     /// The class that it requests.
     pub class: String,
     /// The uid of the namespace that controls it.
@@ -226,7 +226,7 @@ impl Binding {
         Self {
             uid: Uid::of(object),
             generation: generation(object),
-            version: metadata(object, "resourceVersion").to_owned(),
+            version: ResourceVersion::of(object),
             class: object["spec"]["className"].as_str().unwrap_or_default().to_owned(),
             controller: controller_uid(object).map(Uid::from),
             deleting: is_deleting(object),
@@ -287,8 +287,8 @@ pub enum BindingIndex {
 impl Cached for Binding {
     type Index = BindingIndex;
 
-    fn resource_version(&self) -> u64 {
-        self.version.parse().unwrap_or(0)
+    fn resource_version(&self) -> ResourceVersion {
+        self.version
     }
 
     fn indexes(&self) -> Vec<BindingIndex> {
@@ -319,7 +319,7 @@ pub struct Resource {
     /// Its uid.
     pub uid: Uid,
     /// Its resource version, as a precondition.
-    pub version: String,
+    pub version: ResourceVersion,
     /// The uid of its controller.
     pub controller: Option<Uid>,
     /// The uids of all bindings that own it.
@@ -350,7 +350,7 @@ impl Resource {
             .filter_map(|owner| owner["uid"].as_str().map(Uid::from));
         Self {
             uid: Uid::of(object),
-            version: metadata(object, "resourceVersion").to_owned(),
+            version: ResourceVersion::of(object),
             controller: controller_uid(object).map(Uid::from),
             bindings: bindings.collect(),
             deleting: is_deleting(object),
@@ -447,8 +447,8 @@ impl Resource {
 impl Cached for Resource {
     type Index = ();
 
-    fn resource_version(&self) -> u64 {
-        self.version.parse().unwrap_or(0)
+    fn resource_version(&self) -> ResourceVersion {
+        self.version
     }
 
     fn indexes(&self) -> Vec<()> {

@@ -2,7 +2,7 @@
 //!
 //! Source: decisions on ownership in `docs/decisions`.
 
-use lockstep_engine::object::{Uid, label};
+use lockstep_engine::object::{ResourceVersion, Uid, label};
 use serde_json::Value;
 
 use super::model::{Binding, Resource};
@@ -16,21 +16,21 @@ pub enum Ownership {
         /// Its uid.
         uid: Uid,
         /// Its resource version.
-        version: String,
+        version: ResourceVersion,
     },
     /// It existed before the binding adopted it, and has no owner: the binding may change it, but not delete it.
     Adopted {
         /// Its uid.
         uid: Uid,
         /// Its resource version.
-        version: String,
+        version: ResourceVersion,
     },
     /// It has no controller: it can be adopted.
     Adoptable {
         /// Its uid.
         uid: Uid,
         /// Its resource version.
-        version: String,
+        version: ResourceVersion,
     },
     /// It is being deleted.
     Terminating,
@@ -73,7 +73,7 @@ impl Found {
 
 /// Returns the ownership of an existing object.
 pub fn ownership(resource: &Resource, binding: &Binding) -> Ownership {
-    let (uid, version) = (resource.uid.clone(), resource.version.clone());
+    let (uid, version) = (resource.uid.clone(), resource.version);
     match &resource.controller {
         Some(controller) if *controller != binding.uid => Ownership::OwnedByOther,
         None if resource.bindings.iter().any(|other| *other != binding.uid) => Ownership::OwnedByOther,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockstep_crds::namespaceclass::AppliedResource;
 use lockstep_engine::action::{Answer as _, Outcome};
-use lockstep_engine::object::{Kind, Uid, is_deleting};
+use lockstep_engine::object::{Kind, ResourceVersion, Uid, is_deleting};
 use lockstep_engine::time::Monotonic;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub struct Apply {
     /// The uid that the object must have, if it exists.
     pub uid: Option<Uid>,
     /// The resource version that it must have, if it isn't ours yet.
-    pub version: Option<String>,
+    pub version: Option<ResourceVersion>,
     /// Whether it repairs a resource that the status lists as applied already. The results of other entries do not affect
     /// this.
     pub repairs: bool,
@@ -46,7 +46,7 @@ pub struct Removal {
     /// Its uid.
     pub uid: Uid,
     /// The resource version in which it was seen to be ours.
-    pub version: String,
+    pub version: ResourceVersion,
     /// Whether it existed before, so that it is not deleted.
     pub keeps: bool,
 }
@@ -225,7 +225,7 @@ impl Work {
         &self,
         entry: &Arc<ClassResource>,
         uid: Option<Uid>,
-        version: Option<String>,
+        version: Option<ResourceVersion>,
         adopted: bool,
     ) -> Apply {
         let repairs = self.was_applied(entry);
@@ -390,7 +390,7 @@ mod tests {
         let listed = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "a" }]);
         let binding = json!({ "metadata": { "uid": "binding" }, "status": { "appliedResources": listed } });
         let mut work = Work::plan("team", &Binding::read(&binding), &resolved, &store);
-        let ours = Ownership::Owned { uid: "a".into(), version: "1".to_owned() };
+        let ours = Ownership::Owned { uid: "a".into(), version: 1.into() };
         let found = Found { ownership: ours, owner: String::new(), class: None, adopted: false };
         work.surveyed(&entry, Some(found));
         assert!(!work.needs_fence(), "to change what is there, its uid is proof enough");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockstep_crds::namespaceclass::NamespaceClassBindingStatus;
 use lockstep_engine::action::{Action, KubeRequest, Subresource};
-use lockstep_engine::object::{ObjectRef, Uid};
+use lockstep_engine::object::{ObjectRef, ResourceVersion, Uid};
 use serde_json::{Value, json};
 
 use super::model::Binding;
@@ -26,7 +26,7 @@ pub(super) fn binding_ref(namespace: &str) -> ObjectRef {
 
 /// Returns the write of a binding's status.
 pub(super) fn status_write(name: &str, binding: &Binding, wanted: &NamespaceClassBindingStatus) -> Action {
-    let patch = status::patch(&binding.uid, &binding.version, wanted);
+    let patch = status::patch(&binding.uid, binding.version, wanted);
     Action::Kube(KubeRequest::Patch {
         target: binding_ref(name),
         subresource: Some(Subresource::Status),
@@ -38,12 +38,12 @@ pub(super) fn status_write(name: &str, binding: &Binding, wanted: &NamespaceClas
 pub(super) fn removals(name: &str, work: &Work) -> Vec<Action> {
     let removals = work.removals.iter().map(|removal| {
         let target = ObjectRef::namespaced(&removal.kind, name, &removal.resource.name);
-        let (uid, resource_version) = (removal.uid.clone(), removal.version.clone());
+        let (uid, resource_version) = (removal.uid.clone(), removal.version);
         if removal.keeps {
             return Action::Kube(KubeRequest::Patch {
                 target,
                 subresource: None,
-                patch: Arc::new(release(&uid, &resource_version)),
+                patch: Arc::new(release(&uid, resource_version)),
             });
         }
         Action::Kube(KubeRequest::Delete { target, uid, resource_version: Some(resource_version) })
@@ -53,7 +53,7 @@ pub(super) fn removals(name: &str, work: &Work) -> Vec<Action> {
 
 /// Returns the patch that removes our labels and annotations from an object that existed before. The content of the object
 /// stays.
-fn release(uid: &Uid, version: &str) -> Value {
+fn release(uid: &Uid, version: ResourceVersion) -> Value {
     let marks = [
         names::CONTENT_ANNOTATION,
         names::VALUES_ANNOTATION,
@@ -75,7 +75,7 @@ pub(super) fn applies(name: &str, work: &Work) -> Vec<Action> {
         if let Some(uid) = &apply.uid {
             manifest["metadata"]["uid"] = json!(uid);
         }
-        if let Some(version) = &apply.version {
+        if let Some(version) = apply.version {
             manifest["metadata"]["resourceVersion"] = json!(version);
         }
         let target = ObjectRef::namespaced(&apply.entry.kind, name, &apply.entry.name);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::{NamespaceClassBindingStatus, NamespaceClassStatus};
 use lockstep_engine::conditions::{self, Finding, Status};
-use lockstep_engine::object::Uid;
+use lockstep_engine::object::{ResourceVersion, Uid};
 use lockstep_engine::time::Now;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -224,6 +224,6 @@ fn count(number: usize, noun: &str) -> String {
 }
 
 /// Returns a merge patch of a status that is refused unless the object still is the one that was read.
-pub(super) fn patch(uid: &Uid, resource_version: &str, status: &impl Serialize) -> Arc<Value> {
+pub(super) fn patch(uid: &Uid, resource_version: ResourceVersion, status: &impl Serialize) -> Arc<Value> {
     Arc::new(json!({ "metadata": { "uid": uid, "resourceVersion": resource_version }, "status": status }))
 }

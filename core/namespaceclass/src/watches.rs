@@ -8,7 +8,7 @@ use lockstep_crds::namespaceclass::CONTROLLER;
 use lockstep_engine::action::{Action, Class as FailureClass, Failure, Scope, WatchCommand};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::{Metric, MetricKind};
-use lockstep_engine::object::{Kind, ObjectRef, metadata, resource_version};
+use lockstep_engine::object::{Kind, ObjectRef, ResourceVersion, metadata};
 use lockstep_engine::operator::{Control, Outbox};
 use lockstep_engine::recording::Traits;
 use lockstep_engine::time::Now;
@@ -172,7 +172,7 @@ impl Control for Controller {
 
     fn vanished(&mut self, kind: &Arc<Kind>, object: &Value) {
         let name = metadata(object, "name").to_owned();
-        let version = resource_version(object);
+        let version = ResourceVersion::of(object);
         match Watched::of(kind) {
             Watched::Namespaces => {
                 if self.store.namespaces.vanish(&name, version) {

@@ -12,7 +12,7 @@ use lockstep_crds::sentinel::SecretKeyRef;
 use lockstep_engine::action::{Action, Answer as _, KubeRequest, Outcome};
 use lockstep_engine::broker::Broker;
 use lockstep_engine::machine::{Note, Step};
-use lockstep_engine::object::{Kind, ObjectRef, Uid, generation, resource_version};
+use lockstep_engine::object::{Kind, ObjectRef, ResourceVersion, Uid, generation};
 use lockstep_engine::time::{Monotonic, Now};
 use serde_json::Value;
 
@@ -85,7 +85,7 @@ impl Sentinel {
 
     pub(super) fn observe(&mut self, object: &Value, now: Now, step: &mut Step) {
         self.loader.was_listed = true;
-        let version = resource_version(object);
+        let version = ResourceVersion::of(object);
         let uid = Uid::of(object);
         // A list may be stale.
         if self.loader.observed.as_ref().is_some_and(|before| before.version > version) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockstep_crds::sentinel::{GROUP, SecretKeyRef, SentinelConfigStatus, VERSION};
 use lockstep_engine::action::Success;
-use lockstep_engine::object::{Kind, Uid, resource_version};
+use lockstep_engine::object::{Kind, ResourceVersion, Uid};
 use lockstep_engine::time::Monotonic;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub struct Loaded {
 #[derive(Debug)]
 pub struct Observed {
     pub(super) uid: Uid,
-    pub(super) version: u64,
+    pub(super) version: ResourceVersion,
     pub(super) generation: i64,
     pub(super) spec: Value,
     /// Its status, or the status that was written since.
@@ -38,7 +38,7 @@ impl Observed {
     /// may have written before the answer arrived.
     pub(super) fn written(&mut self, status: SentinelConfigStatus, answer: &Success) {
         if let Success::Object(object) = answer {
-            let version = resource_version(object);
+            let version = ResourceVersion::of(object);
             if version < self.version {
                 return;
             }

@@ -48,7 +48,7 @@ impl Sentinel {
         let wanted = self.conditions.begin_write(object, now.monotonic);
         let (Some(observed), Some(wanted)) = (observed, wanted) else { return };
         // The write is refused if the status has changed since the comparison, or the object is another one.
-        let precondition = json!({ "uid": observed.uid, "resourceVersion": observed.version.to_string() });
+        let precondition = json!({ "uid": observed.uid, "resourceVersion": observed.version });
         let patch = Arc::new(json!({ "metadata": precondition, "status": wanted }));
         let target = self.object();
         let patch =

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockstep_engine::finalizer;
-use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, metadata, resource_version};
+use lockstep_engine::object::{Kind, ObjectRef, ResourceVersion, annotation, is_deleting, metadata};
 use serde_json::Value;
 
 use self::compare::Compared;
@@ -65,10 +65,10 @@ pub struct ArgoCd {
 /// The inputs of the evaluation of an Application, as versions.
 #[derive(Debug, Clone, PartialEq)]
 struct Settled {
-    application: u64,
-    release: Option<(ObjectRef, u64)>,
+    application: ResourceVersion,
+    release: Option<(ObjectRef, ResourceVersion)>,
     /// For all projects, Secrets and clusters: the newest version, and their number.
-    surroundings: [(u64, usize); 3],
+    surroundings: [(ResourceVersion, usize); 3],
     /// What it waits for; nothing in its final state.
     waits: Waits,
 }
@@ -82,15 +82,16 @@ impl Controller for ArgoCd {
 
     fn look(&mut self, look: &mut ReadView<'_>) {
         let surroundings = [project_kind(), secret_kind(), cluster_kind()].map(|kind| {
-            look.all(&kind)
-                .fold((0, 0), |(newest, count), object| (newest.max(resource_version(object)), count + 1))
+            look.all(&kind).fold((ResourceVersion::default(), 0), |(newest, count), object| {
+                (newest.max(ResourceVersion::of(object)), count + 1)
+            })
         });
         for application in applications(look) {
             let target = reference(&application_kind(), application);
-            let version = resource_version(application);
+            let version = ResourceVersion::of(application);
             let before = self.settled.remove(&target.name).filter(|settled| {
-                let is_same = |(target, version): &(ObjectRef, u64)| {
-                    look.get(target).map_or(0, resource_version) == *version
+                let is_same = |(target, version): &(ObjectRef, ResourceVersion)| {
+                    look.get(target).map(ResourceVersion::of).unwrap_or_default() == *version
                 };
                 settled.application == version
                     && settled.surroundings == surroundings
@@ -108,7 +109,7 @@ impl Controller for ArgoCd {
             // An Application that is being deleted depends on further objects.
             if let Some(waits) = look.recorded().filter(|_| !is_deleting(application)) {
                 let release = release.map(|target| {
-                    let version = look.get(&target).map_or(0, resource_version);
+                    let version = look.get(&target).map(ResourceVersion::of).unwrap_or_default();
                     (target, version)
                 });
                 let settled = Settled { application: version, release, surroundings, waits };

@@ -13,7 +13,7 @@ use lockstep_engine::action::{
 };
 use lockstep_engine::cache::{Cache, Cached};
 use lockstep_engine::machine::{Deadline, DeadlineReason, Event, Machine, Step};
-use lockstep_engine::object::{Kind, ObjectRef, metadata, resource_version};
+use lockstep_engine::object::{Kind, ObjectRef, ResourceVersion, metadata};
 use lockstep_engine::random::Random;
 use lockstep_engine::time::{Monotonic, Now};
 use serde_json::Value;
@@ -94,7 +94,7 @@ impl<C: Controller> Level<C> {
                 self.held_back.insert(target.clone(), now.monotonic + RETRY);
             }
             _ => {
-                let held = cache.get(&key).map_or(0, Cached::resource_version);
+                let held = cache.get(&key).map(Cached::resource_version).unwrap_or_default();
                 cache.removed(key, held);
             }
         }
@@ -163,7 +163,7 @@ impl<C: Controller> Machine for Level<C> {
             }
             Event::Deleted { kind, object } => {
                 if let Some(cache) = self.seen.get_mut(&kind) {
-                    cache.vanish(&key_of(&object), resource_version(&object));
+                    cache.vanish(&key_of(&object), ResourceVersion::of(&object));
                 }
             }
             Event::Finished { id, outcome } => self.finish(id, outcome, now),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockstep_engine::action::{Action, KubeRequest, Subresource};
 use lockstep_engine::cache::{Cache, Cached};
-use lockstep_engine::object::{Kind, ObjectRef, resource_version};
+use lockstep_engine::object::{Kind, ObjectRef, ResourceVersion};
 use lockstep_engine::random::Random;
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_engine::write::merge_patch;
@@ -209,8 +209,8 @@ pub(super) struct Raw(pub(super) Arc<Value>);
 impl Cached for Raw {
     type Index = ();
 
-    fn resource_version(&self) -> u64 {
-        resource_version(&self.0)
+    fn resource_version(&self) -> ResourceVersion {
+        ResourceVersion::of(&self.0)
     }
 
     fn indexes(&self) -> Vec<()> {

@@ -109,7 +109,7 @@ fn take_action(hash: &mut Sha256, action: &Action) {
         }
         Action::Kube(KubeRequest::Patch { patch, .. }) => whole(hash, patch),
         Action::Kube(KubeRequest::Delete { uid, resource_version, .. }) => {
-            line(hash, format_args!("{uid} {resource_version:?} "));
+            line(hash, format_args!("{uid} {:?} ", resource_version.map(|version| version.to_string())));
         }
         Action::Watch(WatchCommand::Start { kind, scope })
         | Action::Kube(KubeRequest::List { kind, scope }) => {

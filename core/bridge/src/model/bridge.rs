@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::bridge::{DPFHCPBridgeSpec, DPFHCPBridgeStatus};
 use lockstep_engine::cache::Cached;
 use lockstep_engine::finalizer;
-use lockstep_engine::object::{self, Name, Uid, generation, is_deleting, metadata, resource_version, text};
+use lockstep_engine::object::{self, Name, ResourceVersion, Uid, generation, is_deleting, metadata, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -102,8 +102,8 @@ impl Bridge {
 impl Cached for Bridge {
     type Index = Index;
 
-    fn resource_version(&self) -> u64 {
-        resource_version(&self.metadata)
+    fn resource_version(&self) -> ResourceVersion {
+        ResourceVersion::of(&self.metadata)
     }
 
     fn indexes(&self) -> Vec<Index> {

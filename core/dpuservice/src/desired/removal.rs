@@ -26,8 +26,7 @@ pub fn next_removal(name: &Name, app: &App) -> Option<Action> {
 
 /// Returns the write that ends an operation because it delays a change. The precondition protects a newer operation.
 pub fn termination(name: &Name, app: &App) -> Action {
-    let version = app.resource_version().to_string();
-    terminate(application_ref(name), &json!({ "uid": app.uid, "resourceVersion": version }))
+    terminate(application_ref(name), &json!({ "uid": app.uid, "resourceVersion": app.resource_version() }))
 }
 
 /// Ends an operation as `argocd app terminate-op` does: Applications have no status subresource.

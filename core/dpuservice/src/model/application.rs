@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockstep_engine::cache::Cached;
 use lockstep_engine::object::{
-    Name, ObjectRef, Uid, annotation, is_deleting, metadata, resource_version, text,
+    Name, ObjectRef, ResourceVersion, Uid, annotation, is_deleting, metadata, text,
 };
 use lockstep_engine::write::covers;
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ pub struct App {
     labels: Value,
     finalizers: Value,
     spec: Arc<Value>,
-    version: u64,
+    version: ResourceVersion,
 }
 
 impl App {
@@ -58,7 +58,7 @@ impl App {
             labels: object["metadata"]["labels"].clone(),
             finalizers: object["metadata"]["finalizers"].clone(),
             spec: Arc::new(object["spec"].clone()),
-            version: resource_version(object),
+            version: ResourceVersion::of(object),
         })
     }
 
@@ -175,7 +175,7 @@ pub enum Index {
 impl Cached for App {
     type Index = Index;
 
-    fn resource_version(&self) -> u64 {
+    fn resource_version(&self) -> ResourceVersion {
         self.version
     }
 

@@ -1,7 +1,7 @@
 //! A DPUCluster of DPF.
 
 use lockstep_engine::cache::Cached;
-use lockstep_engine::object::{Name, Uid, is_deleting, metadata, resource_version, text};
+use lockstep_engine::object::{Name, ResourceVersion, Uid, is_deleting, metadata, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub struct Cluster {
     pub message: String,
     /// The time since which it is not ready, in the API's time format; at the latest its creation.
     pub unready_since: String,
-    version: u64,
+    version: ResourceVersion,
     name: String,
 }
 
@@ -43,7 +43,7 @@ impl Cluster {
             kubeconfig: secret.map(|secret| Name::new(metadata(object, "namespace"), secret)),
             phase: text(object, "/status/phase").unwrap_or("Pending").to_owned(),
             message: message.unwrap_or_default().to_owned(),
-            version: resource_version(object),
+            version: ResourceVersion::of(object),
             name: metadata(object, "name").to_owned(),
         }
     }
@@ -71,7 +71,7 @@ pub enum ClusterIndex {
 impl Cached for Cluster {
     type Index = ClusterIndex;
 
-    fn resource_version(&self) -> u64 {
+    fn resource_version(&self) -> ResourceVersion {
         self.version
     }
 

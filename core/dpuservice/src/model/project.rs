@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockstep_engine::cache::Cached;
-use lockstep_engine::object::{Name, Uid, is_deleting, label, resource_version};
+use lockstep_engine::object::{Name, ResourceVersion, Uid, is_deleting, label};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub struct Project {
     pub spec: Arc<Value>,
     /// The servers that it permits.
     pub servers: BTreeSet<String>,
-    version: u64,
+    version: ResourceVersion,
 }
 
 impl Project {
@@ -44,7 +44,7 @@ impl Project {
             finalizers: serde_json::from_value(finalizers).unwrap_or_default(),
             servers: servers_of(&object["spec"]),
             spec: Arc::new(object["spec"].clone()),
-            version: resource_version(object),
+            version: ResourceVersion::of(object),
         }
     }
 
@@ -57,7 +57,7 @@ impl Project {
 impl Cached for Project {
     type Index = ();
 
-    fn resource_version(&self) -> u64 {
+    fn resource_version(&self) -> ResourceVersion {
         self.version
     }
 

@@ -1,7 +1,7 @@
 //! The metadata of a Secret.
 
 use lockstep_engine::cache::Cached;
-use lockstep_engine::object::{Name, Uid, annotation, is_deleting, metadata, resource_version};
+use lockstep_engine::object::{Name, ResourceVersion, Uid, annotation, is_deleting, metadata};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ pub struct Secret {
     /// Its uid.
     pub uid: Uid,
     /// Its resource version.
-    pub version: u64,
+    pub version: ResourceVersion,
     /// When it was created, in the API's time format.
     pub created: String,
     /// Whether it is being deleted.
@@ -33,7 +33,7 @@ impl Secret {
         let cluster = annotated(object, CLUSTER).filter(|_| is_argo);
         Self {
             uid: Uid::of(object),
-            version: resource_version(object),
+            version: ResourceVersion::of(object),
             created: metadata(object, "creationTimestamp").to_owned(),
             deleting: is_deleting(object),
             server: cluster.as_ref().and_then(|_| annotation(object, SERVER)).map(str::to_owned),
@@ -61,7 +61,7 @@ pub enum SecretIndex {
 impl Cached for Secret {
     type Index = SecretIndex;
 
-    fn resource_version(&self) -> u64 {
+    fn resource_version(&self) -> ResourceVersion {
         self.version
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockstep_crds::dpuservice::{DPUServiceSpec, DPUServiceStatus};
 use lockstep_engine::cache::Cached;
 use lockstep_engine::finalizer;
-use lockstep_engine::object::{self, Name, ObjectRef, Uid, generation, is_deleting, resource_version};
+use lockstep_engine::object::{self, Name, ObjectRef, ResourceVersion, Uid, generation, is_deleting};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -61,8 +61,8 @@ impl Cached for Service {
     /// Whether it is being deleted.
     type Index = bool;
 
-    fn resource_version(&self) -> u64 {
-        resource_version(&self.metadata)
+    fn resource_version(&self) -> ResourceVersion {
+        ResourceVersion::of(&self.metadata)
     }
 
     fn indexes(&self) -> Vec<bool> {

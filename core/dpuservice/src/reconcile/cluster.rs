@@ -182,7 +182,7 @@ impl Controller {
         }
         // Another client may take it over in between. Then it must not be changed.
         if let Some(copy) = &copy {
-            manifest["metadata"]["resourceVersion"] = json!(copy.version.to_string());
+            manifest["metadata"]["resourceVersion"] = json!(copy.version);
         }
         let seen = copy.as_ref().map(|copy| &copy.uid);
         let write = create_or_apply(name.object(&names::secret()), manifest, seen);

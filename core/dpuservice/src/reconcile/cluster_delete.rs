@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockstep_engine::action::{Action, Answer, KubeRequest, Outcome};
 use lockstep_engine::driver::{Next, Verdict};
-use lockstep_engine::object::{Name, is_deleting};
+use lockstep_engine::object::{Name, ResourceVersion, is_deleting};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub enum Stage {
     /// The remaining Applications are being listed.
     Surveying,
     /// The Secrets of these names and versions are being deleted.
-    Removing(Vec<(Name, u64)>),
+    Removing(Vec<(Name, ResourceVersion)>),
 }
 
 /// Returns the requests that remove Secrets. None is removed if it has changed since it was seen.
@@ -38,7 +38,7 @@ pub(super) fn removal<'a>(secrets: impl Iterator<Item = (&'a Name, &'a Secret)>)
             let delete = Action::Kube(KubeRequest::Delete {
                 target: name.object(&names::secret()),
                 uid: secret.uid.clone(),
-                resource_version: Some(secret.version.to_string()),
+                resource_version: Some(secret.version),
             });
             ((name.clone(), secret.version), delete)
         })
@@ -152,7 +152,12 @@ impl Controller {
         removal(self.store.argo_secrets(key))
     }
 
-    fn secret_removed(&mut self, key: &Name, removed: &[(Name, u64)], outcomes: Vec<Outcome>) -> Verdict {
+    fn secret_removed(
+        &mut self,
+        key: &Name,
+        removed: &[(Name, ResourceVersion)],
+        outcomes: Vec<Outcome>,
+    ) -> Verdict {
         let mut failed = None;
         for ((name, version), outcome) in removed.iter().zip(outcomes) {
             let message = outcome.as_ref().err().map(|failure| failure.message.as_str());

@@ -92,7 +92,7 @@ impl Controller {
         }
         // Another client may take it over in between. Then it must not be changed.
         if let Some(project) = project {
-            manifest["metadata"]["resourceVersion"] = json!(project.resource_version().to_string());
+            manifest["metadata"]["resourceVersion"] = json!(project.resource_version());
         }
         let seen = project.map(|project| &project.uid);
         Next::Await(vec![create_or_apply(name().object(&names::project()), manifest, seen)], Stage::Writing)
@@ -163,7 +163,7 @@ impl Controller {
                 let delete = Action::Kube(KubeRequest::Delete {
                     target: name().object(&names::project()),
                     uid: project.uid.clone(),
-                    resource_version: Some(project.resource_version().to_string()),
+                    resource_version: Some(project.resource_version()),
                 });
                 Next::Await(vec![delete], Stage::Removing)
             }

@@ -339,7 +339,7 @@ impl Controller {
             };
             if is_gone && let Some(resources) = self.store.resources.get_mut(&removal.kind) {
                 let key = (name.to_owned(), removal.resource.name.clone());
-                resources.cache.removed(key, removal.version.parse().unwrap_or(0));
+                resources.cache.removed(key, removal.version);
             }
         }
     }

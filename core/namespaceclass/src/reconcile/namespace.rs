@@ -10,7 +10,7 @@ use std::time::Duration;
 use lockstep_engine::action::{Action, Answer, Class as FailureClass, KubeRequest, Outcome, only};
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::machine::Note;
-use lockstep_engine::object::{ObjectRef, Uid, controller_reference};
+use lockstep_engine::object::{ObjectRef, ResourceVersion, Uid, controller_reference};
 use lockstep_engine::recorder::{Occurrence, Severity};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
@@ -31,14 +31,14 @@ pub enum Stage {
         /// The uid of the binding that seems unwanted.
         uid: Uid,
         /// Its resource version. A client that has changed the binding since may need it.
-        version: String,
+        version: ResourceVersion,
         /// The class that the label named and that does not exist.
         label: Option<String>,
     },
     /// The binding is being removed.
     Unbinding {
         /// The resource version that the removal has as a precondition.
-        version: String,
+        version: ResourceVersion,
     },
     /// The annotation of the namespace is being written; then the pass ends with this verdict.
     Annotating(Verdict),
@@ -108,7 +108,7 @@ impl Controller {
             Stage::ConfirmingDeletion { uid, version, label } => {
                 self.doubted(name, uid, version, label.as_deref(), outcomes, now)
             }
-            Stage::Unbinding { version } => self.unbound(name, &version, outcomes),
+            Stage::Unbinding { version } => self.unbound(name, version, outcomes),
             Stage::Annotating(verdict) => self.annotated(name, verdict, outcomes),
         }
     }
@@ -143,7 +143,7 @@ impl Controller {
         &mut self,
         name: &str,
         uid: Uid,
-        version: String,
+        version: ResourceVersion,
         label: Option<&str>,
         outcomes: Vec<Outcome>,
         now: Now,
@@ -175,17 +175,16 @@ impl Controller {
             return Next::Done(Verdict::Requeue(Duration::ZERO));
         }
         let target = ObjectRef::namespaced(&names::binding(), name, name);
-        let delete =
-            Action::Kube(KubeRequest::Delete { target, uid, resource_version: Some(version.clone()) });
+        let delete = Action::Kube(KubeRequest::Delete { target, uid, resource_version: Some(version) });
         Next::Await(vec![delete], Stage::Unbinding { version })
     }
 
     /// Records a successful removal of the binding, without waiting for the watch. The watch may be behind, and the label may
     /// request a class again by then.
-    fn unbound(&mut self, name: &str, version: &str, outcomes: Vec<Outcome>) -> Next<Stage> {
+    fn unbound(&mut self, name: &str, version: ResourceVersion, outcomes: Vec<Outcome>) -> Next<Stage> {
         match only(outcomes).remaining() {
             Ok(None) => {
-                self.store.bindings.removed(name.to_owned(), version.parse().unwrap_or(0));
+                self.store.bindings.removed(name.to_owned(), version);
                 self.store.drift_backoff.remove(name);
                 self.store.leaving.remove(name);
                 self.annotate(name, Verdict::Converged)
@@ -304,7 +303,7 @@ fn doubt(name: &str, binding: &Binding, label: Option<&str>) -> Next<Stage> {
     let class = class.map(|target| Action::Kube(KubeRequest::Get { target, metadata_only: false }));
     let reads = [Some(Action::Kube(KubeRequest::Get { target: namespace, metadata_only: true })), class];
     let reads = reads.into_iter().flatten().collect();
-    let (uid, version) = (binding.uid.clone(), binding.version.clone());
+    let (uid, version) = (binding.uid.clone(), binding.version);
     let label = label.map(str::to_owned);
     Next::Await(reads, Stage::ConfirmingDeletion { uid, version, label })
 }

@@ -89,11 +89,7 @@ async fn every_action_is_one_request() {
             json!({"status": {}}),
         ),
         (
-            Action::Kube(KubeRequest::Delete {
-                target,
-                uid: "u".into(),
-                resource_version: Some("5".to_owned()),
-            }),
+            Action::Kube(KubeRequest::Delete { target, uid: "u".into(), resource_version: Some(5.into()) }),
             format!("DELETE {at}/a application/json application/json"),
             json!({
                 "apiVersion": "v1",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_engine::object::{ObjectRef, label, metadata, resource_version};
+use lockstep_engine::object::{ObjectRef, ResourceVersion, label, metadata};
 use lockstep_engine::time::Monotonic;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub(super) type Cache = BTreeMap<String, Known>;
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     /// The version of the Secret that gave access.
-    secret: u64,
+    secret: ResourceVersion,
     cluster: ObjectRef,
     /// Since when the credentials are refused.
     refused: Option<Monotonic>,
@@ -90,7 +90,7 @@ impl Destination<'_> {
         kubeconfigs: &mut Kubeconfigs,
         cache: &mut Cache,
     ) -> Result<(&'a Value, Option<String>), String> {
-        let version = resource_version(self.secret);
+        let version = ResourceVersion::of(self.secret);
         let why = match self.reach(look, kubeconfigs) {
             Ok(cluster) => {
                 let known =

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lockstep_engine::object::{ObjectRef, metadata, resource_version};
+use lockstep_engine::object::{ObjectRef, ResourceVersion, metadata};
 use serde_json::Value;
 
 use super::access::Access;
@@ -11,7 +11,7 @@ use crate::read_view::ReadView;
 
 /// The parsed kubeconfigs, each with the version of its Secret: parsing is slow.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Kubeconfigs(BTreeMap<ObjectRef, (u64, Option<Access>)>);
+pub(crate) struct Kubeconfigs(BTreeMap<ObjectRef, (ResourceVersion, Option<Access>)>);
 
 impl Kubeconfigs {
     /// Returns the access to a cluster.
@@ -22,7 +22,7 @@ impl Kubeconfigs {
         }
         let target = ObjectRef::namespaced(&secret_kind(), metadata(cluster, "namespace"), name);
         let secret = look.get(&target).unwrap_or(&Value::Null);
-        let version = resource_version(secret);
+        let version = ResourceVersion::of(secret);
         let read = self.0.entry(target).or_default();
         if read.0 != version {
             *read = (version, Access::of_kubeconfig(secret));

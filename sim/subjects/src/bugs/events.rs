@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockstep_engine::action::{ActionId, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Note, ReconcileResult, Step};
-use lockstep_engine::object::{ObjectRef, resource_version};
+use lockstep_engine::object::{ObjectRef, ResourceVersion};
 use lockstep_namespaceclass::names;
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 use lockstep_sim::history::reference;
@@ -115,7 +115,7 @@ impl Flaw for BindingsFreeze {
                 .bindings
                 .entry(reference(&names::binding(), object))
                 .or_insert_with(|| Arc::clone(object));
-            if resource_version(object) > resource_version(newest) {
+            if ResourceVersion::of(object) > ResourceVersion::of(newest) {
                 *newest = Arc::clone(object);
             }
         }

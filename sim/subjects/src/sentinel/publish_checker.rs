@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstep_engine::action::{Action, ActionId, BrokerRequest, Class, Failure, Fetch, Outcome, Success};
 use lockstep_engine::machine::{Event, Step};
-use lockstep_engine::object::resource_version;
+use lockstep_engine::object::ResourceVersion;
 use lockstep_engine::time::Now;
 use lockstep_sentinel::config::{self, Config};
 use lockstep_sentinel::metrics::{self, operation};
@@ -57,7 +57,7 @@ struct Eye {
     is_leading: bool,
     config: Option<Config>,
     expressions: Expressions,
-    version: u64,
+    version: ResourceVersion,
     is_listed: bool,
     /// Counts cycles. A cycle ends on completion or at a change of the configuration.
     cycle: u64,
@@ -142,14 +142,14 @@ impl Eye {
     }
 
     fn deleted(&mut self) {
-        (self.version, self.config) = (0, None);
+        (self.version, self.config) = (ResourceVersion::default(), None);
         self.begin_cycle();
     }
 
     fn configured(&mut self, object: &Value) {
         // Older versions in a list are ignored.
         self.is_listed = true;
-        let version = resource_version(object);
+        let version = ResourceVersion::of(object);
         if version < self.version {
             return;
         }

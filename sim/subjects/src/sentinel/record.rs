@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockstep_engine::action::{Action, ActionId, Class, KubeRequest, Outcome, Success};
 use lockstep_engine::machine::{Event, Step};
-use lockstep_engine::object::{generation, resource_version};
+use lockstep_engine::object::{ResourceVersion, generation};
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_sim::subject::Testimony;
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub(super) struct Record {
 
 struct Known {
     uid: String,
-    version: u64,
+    version: ResourceVersion,
     generation: i64,
     /// The generation in the status.
     reported: i64,
@@ -79,7 +79,7 @@ impl Record {
 
     fn observed(&mut self, object: &Value) {
         self.is_listed = true;
-        let version = resource_version(object);
+        let version = ResourceVersion::of(object);
         if self.known.as_ref().is_some_and(|known| known.version > version) {
             return;
         }
@@ -99,7 +99,7 @@ impl Record {
             Ok(answer) => {
                 let Some(known) = &mut self.known else { return };
                 if let Success::Object(object) = answer {
-                    let version = resource_version(object);
+                    let version = ResourceVersion::of(object);
                     if version < known.version {
                         return;
                     }

@@ -199,7 +199,7 @@ fn a_repeated_comparison_of_argo_cd_is_no_change() {
     object["status"]["reconciledAt"] = json!("2026-01-01T00:03:00Z");
     object["metadata"]["resourceVersion"] = json!("6");
     let after = App::read(&object).unwrap();
-    assert!(before.is_same(&after) && after.resource_version() == 6);
+    assert!(before.is_same(&after) && after.resource_version() == 6.into());
     object["status"]["sync"]["status"] = json!("OutOfSync");
     assert!(!before.is_same(&App::read(&object).unwrap()));
 }
