@@ -98,17 +98,17 @@ impl Bench {
     /// on how much faster the steps are than the thread.
     pub(super) fn settle_and_write(&mut self) {
         self.settle();
-        let last = format!("{{\"step\":{{\"number\":{},", self.steps.load(Ordering::Relaxed));
+        let last = self.steps.load(Ordering::Relaxed);
         let path = self.folder.path().join("run.jsonl");
-        // While a segment begins, the file is missing for a moment.
+        // While a line is being written, or a segment begins, the last line is incomplete.
         let is_written = || {
-            fs::read_to_string(&path).is_ok_and(|text| {
-                text.ends_with('\n') && text.lines().next_back().is_some_and(|line| line.starts_with(&last))
-            })
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let line = text.lines().next_back().unwrap_or_default();
+            serde_json::from_str::<Value>(line).is_ok_and(|line| line["step"]["number"] == last)
         };
         let deadline = Instant::now() + Duration::from_mins(2);
         while !is_written() {
-            assert!(Instant::now() < deadline, "the last step is not written: {last}");
+            assert!(Instant::now() < deadline, "step {last} is not written");
             std::thread::yield_now();
         }
     }
