@@ -130,9 +130,32 @@ impl Store {
     }
 
     fn is_halted(&self, name: &str, class: &Class) -> bool {
-        self.waiting.contains_key(name)
-            && !self.admitted.values().any(|of| of == name)
-            && self.next(name, class).is_empty()
+        let is_held = if self.waiting.contains_key(name) {
+            self.next(name, class).is_empty()
+        } else {
+            self.was_halted(name, class)
+        };
+        is_held && !self.admitted.values().any(|of| of == name)
+    }
+
+    /// Returns whether the status reports a halt that still exists. A process that has just started has not examined the
+    /// namespaces yet, so that none of them waits. Without this, each new leader would report progress for a moment.
+    fn was_halted(&self, name: &str, class: &Class) -> bool {
+        let is_reported = class.status.conditions.iter().any(|condition| {
+            (&*condition.type_, &*condition.reason) == (ROLLED_OUT, reason::HALTED)
+                && condition.observed_generation == Some(class.generation)
+        });
+        let index = BindingIndex::Class(name.to_owned());
+        let waits = |namespace: &String| {
+            let binding = self.bindings.get(namespace).filter(|binding| !binding.deleting);
+            binding.is_some_and(|binding| binding.is_available() && !binding.is_ready_with(class))
+        };
+        if !is_reported || !self.bindings.keys_by(&index).any(waits) {
+            return false;
+        }
+        let (canaries_only, unproven) = self.unproven(name, class);
+        self.free_places(name) == Some(0)
+            || (canaries_only && !unproven.into_iter().any(|canary| waits(&canary.to_owned())))
     }
 }
 

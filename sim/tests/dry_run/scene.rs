@@ -26,6 +26,7 @@ const OPERATIONS: u64 = 12;
 
 pub(crate) struct Scene {
     subject: &'static dyn SystemUnderTest,
+    seed: u64,
     pub(crate) cluster: Cluster<NoFaults>,
     random: Random,
 }
@@ -53,7 +54,7 @@ impl Scene {
         cluster.advance(subject.bound());
         run_until_quiet(&mut cluster);
         cluster.journal.clear();
-        Self { subject, cluster, random }
+        Self { subject, seed, cluster, random }
     }
 
     /// Returns an operation of a user and the writes of which it consists; none if all that were drawn change nothing.
@@ -87,7 +88,7 @@ impl Scene {
                         snapshot.add(read, outcome);
                     }
                 }
-                Err(error) => panic!("{error}"),
+                Err(error) => panic!("seed {}: {error}\n{changes:#?}", self.seed),
             }
         };
         assert_eq!(self.cluster.server.revision(), before, "a forecast writes nothing");
