@@ -45,7 +45,7 @@ fn every_fault_strikes_at_every_action() {
 #[test]
 fn every_planted_bug_is_found() {
     let needed = NAMESPACE_CLASS.hunt(HUNT_MAX);
-    assert!(needed.len() == 44 && needed[needed.len() / 2] <= HUNT_MEDIAN);
+    assert!(needed.len() == 45 && needed[needed.len() / 2] <= HUNT_MEDIAN);
 }
 
 #[test]
@@ -66,7 +66,8 @@ fn leadership_that_moves_twice_before_it_is_acquired_ends_with_one_leader() {
             _ => {}
         }
     }
-    assert_eq!((run.violation, alive), (None, BTreeSet::from([1])));
+    // The last one took over at rest.
+    assert_eq!((run.violation, alive), (None, BTreeSet::from([2])));
 }
 
 /// Returns the shrunk plan of a planted bug, with that bug's simulation.

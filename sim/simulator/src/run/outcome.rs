@@ -49,7 +49,7 @@ pub struct Violation {
 }
 
 /// Checked after fault injection has ended.
-pub const LIVENESS: [(&str, &str); 4] = [
+pub const LIVENESS: [(&str, &str); 5] = [
     (
         "desired_state_is_reached",
         "Once nothing goes wrong any more, the world is as it should be within the controller's bound.",
@@ -62,5 +62,9 @@ pub const LIVENESS: [(&str, &str); 4] = [
     (
         "every_event_is_counted",
         "At rest, the Events on the API server count how often the process that leads announced each, unless the server refused it.",
+    ),
+    (
+        "a_new_leader_writes_nothing",
+        "In a world that is as it should be a process that takes over writes nothing.",
     ),
 ];

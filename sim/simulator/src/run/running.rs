@@ -21,6 +21,8 @@ use crate::trace::Trace;
 
 /// Duration without writes that is required after convergence: two resyncs, and a little more.
 const QUIET: Duration = Duration::from_mins(21);
+/// The same for a new leader: it reconciles everything at once.
+const TAKEN_OVER: Duration = Duration::from_mins(2);
 /// How long a controller that never becomes idle must keep the desired state.
 const BUSY: Duration = Duration::from_mins(2);
 /// The delay of the control plane without faults.
@@ -156,13 +158,27 @@ impl<'a> Running<'a> {
         self.differs()
     }
 
-    /// Checks that nothing is written in the desired state.
+    /// Checks that nothing is written in the desired state, and that a new leader writes nothing either.
     fn quiet(&mut self) -> Result<(), Violation> {
         if !self.members.iter().any(|member| member.becomes_idle()) {
             self.until(self.cluster.elapsed() + BUSY)?;
             return self.differs();
         }
-        let (writes, end) = (self.writes, self.cluster.elapsed() + QUIET);
+        self.still(QUIET, 1)?;
+        let uncounted = self.history.uncounted(&self.cluster.server);
+        if !uncounted.is_empty() {
+            return Err(self.unmet(3, uncounted.join("; ")));
+        }
+        for member in 0..self.members.len() {
+            self.cluster.crash(self.leaders[member], None);
+            self.lead(member);
+        }
+        self.still(TAKEN_OVER, 4)
+    }
+
+    /// Checks that nothing is written for some time.
+    fn still(&mut self, time: Duration, liveness: usize) -> Result<(), Violation> {
+        let (writes, end) = (self.writes, self.cluster.elapsed() + time);
         while self.cluster.step(end) {
             let last = self.cluster.journal.iter().rev().find_map(|entry| match &entry.what {
                 What::Carried(carried) if self.counts(carried) => Some(carried.action.clone()),
@@ -174,13 +190,11 @@ impl<'a> Running<'a> {
                     let target = action.target().map(ToString::to_string).unwrap_or_default();
                     format!("{} {target}", action.name())
                 });
-                return Err(self.unmet(1, format!("it asked for {}", action.unwrap_or_default())));
+                return Err(self.unmet(liveness, format!("it asked for {}", action.unwrap_or_default())));
             }
         }
         self.cluster.advance(end.saturating_sub(self.cluster.elapsed()));
-        self.differs()?;
-        let uncounted = self.history.uncounted(&self.cluster.server);
-        if uncounted.is_empty() { Ok(()) } else { Err(self.unmet(3, uncounted.join("; "))) }
+        self.differs()
     }
 
     fn differs(&self) -> Result<(), Violation> {

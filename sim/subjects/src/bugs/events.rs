@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockstep_engine::action::{ActionId, Outcome, Request, Success};
+use lockstep_engine::action::{Action, ActionId, KubeRequest, Outcome, Request, Subresource, Success};
 use lockstep_engine::machine::{Event, Note, ReconcileResult, Step};
 use lockstep_engine::object::{ObjectRef, ResourceVersion};
 use lockstep_namespaceclass::names;
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 use lockstep_sim::history::reference;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::common::{HOST, Refused};
 use super::requests::status_patch;
@@ -41,6 +41,13 @@ pub(super) const BUGS: &[Bug] = &[
         sentence: "Objects that existed before the process started are ignored.",
         controller: HOST,
         plant: plant::<PastIgnored>,
+        garble: None,
+    },
+    Bug {
+        name: "a_new_leader_repeats_statuses",
+        sentence: "A process writes the status of each class once, even if it has not changed.",
+        controller: HOST,
+        plant: plant::<RepeatsStatuses>,
         garble: None,
     },
     Bug {
@@ -199,6 +206,41 @@ impl Flaw for PastIgnored {
             _ => {}
         }
         Some(event)
+    }
+}
+
+/// Repeats the first status that it receives of each class, after the first pass over the class.
+#[derive(Default)]
+struct RepeatsStatuses {
+    statuses: BTreeMap<ObjectRef, Option<Value>>,
+    repeated: u64,
+}
+
+impl Flaw for RepeatsStatuses {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        if let Event::Applied { object, .. } = &event
+            && object["kind"] == "NamespaceClass"
+        {
+            let first = self.statuses.entry(reference(&names::class(), object));
+            first.or_insert_with(|| object.get("status").cloned());
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        for note in &step.notes {
+            if let Note::Reconciled { object, result: ReconcileResult::Converged, .. } = note
+                && let Some(status) = self.statuses.get_mut(object).and_then(Option::take)
+            {
+                self.repeated += 1;
+                let action = Action::Kube(KubeRequest::Patch {
+                    target: object.clone(),
+                    subresource: Some(Subresource::Status),
+                    patch: Arc::new(json!({ "metadata": {}, "status": status })),
+                });
+                step.requests.push(Request { id: ActionId(1_000_000_000 + self.repeated), action });
+            }
+        }
     }
 }
 
