@@ -270,9 +270,10 @@ impl Controller {
 
     /// Reports once, in the log and as an Event, why the class of a namespace is not applied: nothing is written if nothing
     /// has changed. The Event is in the namespace itself, where its users may read it and look for it, rather than in
-    /// `default`.
+    /// `default`. If the annotation says the same already, an earlier leader has created the Event.
     fn complain(&mut self, name: &str, reason: &'static str, note: String, now: Now) {
         let Some(namespace) = self.store.namespaces.get(&name.to_owned()) else { return };
+        let is_annotated = namespace.problem.as_ref() == Some(&note);
         let complaint = (namespace.uid.clone(), note);
         if self.store.reported_events.get(name) == Some(&complaint) {
             return;
@@ -280,6 +281,9 @@ impl Controller {
         self.store.reported_events.insert(name.to_owned(), complaint.clone());
         let (uid, note) = complaint;
         self.outbox.notes.push(Note::Warning { message: format!("Namespace {name}: {note}") });
+        if is_annotated {
+            return;
+        }
         let occurrence = Occurrence {
             regarding: ObjectRef::namespaced(&names::namespace(), name, name),
             uid,
