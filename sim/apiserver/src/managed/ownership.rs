@@ -16,7 +16,7 @@ use super::versions::Versions;
 use crate::schema::Schema;
 
 /// Maximum number of update entries of an object.
-const UPDATE_ENTRIES_MAX: usize = 10;
+pub(super) const UPDATE_ENTRIES_MAX: usize = 10;
 /// The manager of the fields of merged old entries.
 const ANCIENT: &str = "ancient-changes";
 
@@ -43,6 +43,11 @@ static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
         "metadata.uid",
     ])
 });
+
+/// Returns the fields that no entry ever lists.
+pub(super) fn never_owned() -> &'static Set {
+    &NEVER_OWNED
+}
 
 /// Returns an entry without the fields that are never owned; none if it would be empty.
 pub(super) fn strip(mut entry: Entry) -> Option<Entry> {
