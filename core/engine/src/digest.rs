@@ -1,7 +1,5 @@
 //! Digests: short texts that identify a value.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -15,7 +13,8 @@ pub fn digest(value: &Value) -> String {
 fn feed(hasher: &mut Sha256, value: &Value) {
     match value {
         Value::Object(fields) => {
-            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+            let mut sorted: Vec<(&String, &Value)> = fields.iter().collect();
+            sorted.sort_unstable_by_key(|(field, _)| *field);
             hasher.update(b"{");
             for (field, value) in sorted {
                 serde_json::to_writer(&mut *hasher, field).expect("a hash takes everything");
