@@ -16,7 +16,7 @@ use super::versions::Versions;
 use crate::schema::Schema;
 
 /// Maximum number of update entries of an object.
-pub(super) const UPDATE_ENTRIES_MAX: usize = 10;
+const UPDATE_ENTRIES_MAX: usize = 10;
 /// The manager of the fields of merged old entries.
 const ANCIENT: &str = "ancient-changes";
 

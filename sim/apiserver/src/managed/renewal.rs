@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::compare::Changes;
 use super::entries::{self, UPDATE};
 use super::manager::Manager;
-use super::ownership::{UPDATE_ENTRIES_MAX, never_owned};
+use super::ownership::never_owned;
 use super::set::Set;
 use super::typed;
 use crate::schema::Schema;
@@ -15,29 +15,29 @@ use crate::schema::Schema;
 ///
 /// The stored object must have been written with this schema, so that it fits it, and its managed fields do.
 pub(super) fn renew(schema: &Schema, old: &Value, new: &mut Value, manager: Manager<'_>) -> bool {
-    let Some(listed) = take(new) else { return false };
-    let is_same = entries::listed(old).is_some_and(|before| !before.is_empty() && *before == listed);
-    let fits =
-        is_same && listed.len() <= UPDATE_ENTRIES_MAX && typed::check(schema.root(), new, true).is_ok();
-    put(new, listed);
-    if !fits {
-        return false;
-    }
-    let Changes { removed, modified, added } =
-        Changes::between(schema.root(), old, new).ignoring(&Set::of(manager.reset));
-    let changed = modified.union(&added).difference(never_owned());
-    if !removed.is_empty() || !is_owned_alone(entries::listed(old), &changed, manager) {
-        return false;
-    }
-    if !changed.is_empty() {
-        let mut listed = take(new).unwrap_or_default();
+    let Some(mut listed) = take(new) else { return false };
+    // An empty list resets the ownership.
+    let changed = if !listed.is_empty() && entries::listed(old) == Some(&listed) {
+        changed(schema, old, new, manager).filter(|changed| is_owned_alone(&listed, changed, manager))
+    } else {
+        None
+    };
+    if changed.as_ref().is_some_and(|changed| !changed.is_empty()) {
         for entry in listed.iter_mut().filter(|entry| is_of(entry, manager)) {
             entry["time"] = manager.time.into();
         }
         entries::sort(&mut listed);
-        put(new, listed);
     }
-    true
+    new["metadata"]["managedFields"] = Value::Array(listed);
+    changed.is_some()
+}
+
+/// Returns the changed fields that managers own; none if fields were removed, or if the object does not match its type.
+fn changed(schema: &Schema, old: &Value, new: &Value, manager: Manager<'_>) -> Option<Set> {
+    typed::check(schema.root(), new, true).ok()?;
+    let changes = Changes::between(schema.root(), old, new).ignoring(&Set::of(manager.reset));
+    let removed = changes.removed.difference(never_owned());
+    removed.is_empty().then(|| changes.modified.union(&changes.added).difference(never_owned()))
 }
 
 fn take(object: &mut Value) -> Option<Vec<Value>> {
@@ -50,17 +50,13 @@ fn take(object: &mut Value) -> Option<Vec<Value>> {
     }
 }
 
-fn put(object: &mut Value, listed: Vec<Value>) {
-    object["metadata"]["managedFields"] = Value::Array(listed);
-}
-
 /// Returns whether the manager's entry has all of these fields, and no other entry has any.
-fn is_owned_alone(listed: Option<&Vec<Value>>, fields: &Set, manager: Manager<'_>) -> bool {
+fn is_owned_alone(listed: &[Value], fields: &Set, manager: Manager<'_>) -> bool {
     let is_in_version = |entry: &Value| entry["apiVersion"] == manager.api_version;
-    listed.into_iter().flatten().all(|entry| {
+    listed.iter().all(|entry| {
         let is_own = is_of(entry, manager);
         is_in_version(entry) && each(fields, &entry["fieldsV1"], &|is_owned| is_owned == is_own)
-    }) && (fields.is_empty() || listed.into_iter().flatten().any(|entry| is_of(entry, manager)))
+    }) && (fields.is_empty() || listed.iter().any(|entry| is_of(entry, manager)))
 }
 
 fn is_of(entry: &Value, manager: Manager<'_>) -> bool {

@@ -124,9 +124,9 @@ fn named(condition: &'static str, messages: &[String]) -> Vec<(&'static str, Str
     messages.iter().map(|message| (condition, message.clone())).collect()
 }
 
-/// Returns the Application with the condition that its deletion is blocked.
+/// Returns the status with the condition that the deletion is blocked, as a part of the Application.
 pub(super) fn undeletable(look: &ReadView<'_>, application: &Value, why: String) -> Value {
-    let mut wanted = application.clone();
+    let mut wanted = json!({ "status": application["status"] });
     let condition = "DeletionError";
     set_conditions(look, &mut wanted["status"], vec![(condition, why)], &[condition]);
     wanted
