@@ -241,11 +241,14 @@ pub fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
 
 /// Parses a field of an object, such as `spec`. An error names the wrong field by its path.
 pub fn read<T: DeserializeOwned>(object: &Value, field: &str) -> Result<T, String> {
-    serde_path_to_error::deserialize(&object[field]).map_err(|error| {
-        let path = error.path().to_string();
-        let place = if path == "." { field.to_owned() } else { format!("{field}.{path}") };
-        format!("{place}: {}", error.into_inner())
-    })
+    // Only an error needs its path, which takes longer to keep than the value to parse.
+    T::deserialize(&object[field]).or_else(|_| serde_path_to_error::deserialize(&object[field])).map_err(
+        |error| {
+            let path = error.path().to_string();
+            let place = if path == "." { field.to_owned() } else { format!("{field}.{path}") };
+            format!("{place}: {}", error.into_inner())
+        },
+    )
 }
 
 /// Returns whether the object is being deleted (its deletion timestamp is set).

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::action::{Action, KubeRequest};
 use crate::object::{ObjectRef, ResourceVersion, Uid};
@@ -42,7 +42,6 @@ pub fn covers(existing: &Value, wanted: &Value) -> bool {
 /// Returns the merge patch (RFC 7386) that changes one value to another; `None` if they are equal. It can't write a null.
 pub fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
     match (from, to) {
-        (from, to) if from == to => None,
         (Value::Object(from), Value::Object(to)) => {
             let gone = from.keys().filter(|field| !to.contains_key(*field));
             let gone = gone.map(|field| (field.clone(), Value::Null));
@@ -50,9 +49,10 @@ pub fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
                 let patch = merge_patch(from.get(field).unwrap_or(&Value::Null), to)?;
                 Some((field.clone(), patch))
             });
-            Some(gone.chain(changed).collect())
+            let patch: Map<String, Value> = gone.chain(changed).collect();
+            (!patch.is_empty() || from.len() != to.len()).then(|| patch.into())
         }
-        (_, to) => Some(to.clone()),
+        (from, to) => (from != to).then(|| to.clone()),
     }
 }
 

@@ -19,6 +19,7 @@ mod ownership;
 mod path;
 mod prune;
 mod reconcile;
+mod renewal;
 mod scale;
 mod set;
 mod typed;
@@ -51,6 +52,12 @@ pub fn conflict_message(conflicts: &[(String, String)]) -> String {
         lines.push(format!("- {path}"));
     }
     format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
+}
+
+/// Records an update of a custom resource that changes only values of fields that the manager already owns alone. Returns whether
+/// it was one: if not, `new` is as before. The stored object must have been written with this schema.
+pub fn track_renewal(schema: &Schema, old: &Value, new: &mut Value, manager: Manager<'_>) -> bool {
+    renewal::renew(schema, old, new, manager)
 }
 
 /// Recomputes `new`'s managed fields after a create, update or (non-apply) patch.

@@ -81,11 +81,7 @@ impl Controller for ArgoCd {
     }
 
     fn look(&mut self, look: &mut ReadView<'_>) {
-        let surroundings = [project_kind(), secret_kind(), cluster_kind()].map(|kind| {
-            look.all(&kind).fold((ResourceVersion::default(), 0), |(newest, count), object| {
-                (newest.max(ResourceVersion::of(object)), count + 1)
-            })
-        });
+        let surroundings = [project_kind(), secret_kind(), cluster_kind()].map(|kind| look.newest(&kind));
         for application in applications(look) {
             let target = reference(&application_kind(), application);
             let version = ResourceVersion::of(application);

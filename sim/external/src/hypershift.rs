@@ -77,14 +77,15 @@ impl Controller for HyperShift {
             keep_deployment(look, &operator, deployment);
         }
         for pool in look.all(&node_pool_kind()) {
-            node_pool::tend(look, pool);
+            let target = reference(&node_pool_kind(), pool);
+            look.part(&target, |look| node_pool::tend(look, &target, pool));
         }
         for cluster in look.all(&hosted_cluster_kind()) {
             let target = reference(&hosted_cluster_kind(), cluster);
             if is_deleting(cluster) {
                 teardown::tend(look, &target, cluster);
             } else {
-                control_plane::tend(look, &target, cluster, self.routes);
+                look.part(&target, |look| control_plane::tend(look, &target, cluster, self.routes));
             }
         }
     }

@@ -19,7 +19,7 @@ use lockstep_engine::time::{Monotonic, Now};
 use serde_json::Value;
 
 use super::pace::Pace;
-use super::read_view::{Key, Raw, ReadView, Seen, Timers};
+use super::read_view::{Key, Raw, ReadView, Seen, Settled, Timers};
 
 /// Delay before a failed write is retried.
 const RETRY: Duration = Duration::from_secs(1);
@@ -44,6 +44,8 @@ pub struct Level<C> {
     random: Random,
     seen: Seen,
     timers: Timers,
+    /// The parts of the last evaluation that only waited.
+    settled: BTreeMap<ObjectRef, Settled>,
     in_flight: BTreeMap<ActionId, Action>,
     /// Objects with a failed write, and when they are retried.
     held_back: BTreeMap<ObjectRef, Monotonic>,
@@ -66,6 +68,7 @@ impl<C: Controller> Level<C> {
             random: Random::from_seed(seed),
             seen,
             timers: Timers::new(),
+            settled: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             held_back: BTreeMap::new(),
             due: None,
@@ -85,7 +88,7 @@ impl<C: Controller> Level<C> {
         let key = (target.namespace.clone().unwrap_or_default(), target.name.clone());
         match outcome {
             Ok(Success::Object(object)) => {
-                cache.absorb(key, Raw(object));
+                cache.absorb(key, Raw::new(object));
             }
             Err(failure)
                 if !(matches!(action, Action::Kube(KubeRequest::Delete { .. }))
@@ -103,7 +106,8 @@ impl<C: Controller> Level<C> {
     fn look(&mut self, now: Now, step: &mut Step) {
         self.held_back.retain(|_, until| *until > now.monotonic);
         let before = std::mem::take(&mut self.timers);
-        let mut look = ReadView::new(now, &self.seen, &self.pace, &mut self.random, before);
+        let mut look =
+            ReadView::new(now, &self.seen, &self.pace, &mut self.random, before, &mut self.settled);
         self.controller.look(&mut look);
         let (timers, asked) = look.finish();
         self.timers = timers;
@@ -159,7 +163,7 @@ impl<C: Controller> Machine for Level<C> {
             }
             Event::Applied { kind, object } => {
                 let cache = self.seen.get_mut(&kind);
-                is_new = cache.is_some_and(|cache| cache.observe(key_of(&object), Raw(object)));
+                is_new = cache.is_some_and(|cache| cache.observe(key_of(&object), Raw::new(object)));
             }
             Event::Deleted { kind, object } => {
                 if let Some(cache) = self.seen.get_mut(&kind) {

@@ -1,5 +1,6 @@
 //! The view of a controller during one evaluation, and its requests for changes.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use lockstep_engine::object::{Kind, ObjectRef, ResourceVersion};
 use lockstep_engine::random::Random;
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_engine::write::merge_patch;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::pace::Pace;
 
@@ -26,6 +27,26 @@ pub struct ReadView<'a> {
     timers: Timers,
     asked: Vec<Action>,
     recorded: Recorded,
+    /// Whether a part is evaluated whose inputs are recorded.
+    is_recording: bool,
+    reads: RefCell<Vec<Read>>,
+    settled: &'a mut BTreeMap<ObjectRef, Settled>,
+}
+
+/// An input of an evaluation.
+#[derive(Debug, PartialEq)]
+pub(super) enum Read {
+    /// An object and its version; zero if it does not exist.
+    Object(ObjectRef, ResourceVersion),
+    /// The objects of a kind: the newest version, and their number.
+    Kind(Kind, (ResourceVersion, usize)),
+}
+
+/// A part of an evaluation that only waited: its inputs, and what it waits for.
+#[derive(Debug)]
+pub(super) struct Settled {
+    reads: Vec<Read>,
+    waits: Waits,
 }
 
 /// What a part of an evaluation waits for, if it does nothing else.
@@ -53,13 +74,65 @@ struct Recorded {
 impl<'a> ReadView<'a> {
     /// Returns the objects of a watched kind, by namespace and name.
     pub fn all(&self, kind: &Kind) -> impl Iterator<Item = &'a Value> + use<'a> {
-        self.seen.get(kind).into_iter().flat_map(|cache| cache.iter().map(|(_, Raw(object))| &**object))
+        if self.is_recording {
+            self.reads.borrow_mut().push(Read::Kind(kind.clone(), self.newest(kind)));
+        }
+        self.seen.get(kind).into_iter().flat_map(|cache| cache.iter().map(|(_, raw)| &*raw.object))
+    }
+
+    /// Returns the newest version of the objects of a watched kind, and their number.
+    pub(super) fn newest(&self, kind: &Kind) -> (ResourceVersion, usize) {
+        let all = self.seen.get(kind).into_iter().flat_map(Cache::iter);
+        all.fold((ResourceVersion::default(), 0), |(newest, count), (_, raw)| {
+            (newest.max(raw.version), count + 1)
+        })
     }
 
     /// Returns one object of a watched kind.
     pub fn get(&self, target: &ObjectRef) -> Option<&'a Value> {
+        let found = self.find(target);
+        if self.is_recording {
+            self.reads
+                .borrow_mut()
+                .push(Read::Object(target.clone(), found.map(|raw| raw.version).unwrap_or_default()));
+        }
+        found.map(|raw| &*raw.object)
+    }
+
+    fn find(&self, target: &ObjectRef) -> Option<&'a Raw> {
         let key = (target.namespace.clone().unwrap_or_default(), target.name.clone());
-        self.seen.get(&target.kind)?.get(&key).map(|Raw(object)| &**object)
+        self.seen.get(&target.kind)?.get(&key)
+    }
+
+    /// Evaluates the part about one object. If the part only waited the last time, and none of its inputs has changed, it is
+    /// skipped until a step is due.
+    pub(super) fn part(&mut self, target: &ObjectRef, evaluate: impl FnOnce(&mut Self)) {
+        let before = self.settled.remove(target);
+        let before = before.filter(|Settled { reads, waits }| {
+            reads.iter().all(|read| self.is_same(read)) && self.waits_again(waits)
+        });
+        if let Some(before) = before {
+            self.settled.insert(target.clone(), before);
+            return;
+        }
+        self.record();
+        self.is_recording = true;
+        self.get(target);
+        evaluate(self);
+        self.is_recording = false;
+        let reads = self.reads.take();
+        if let Some(waits) = self.recorded().filter(|waits| !waits.recurs) {
+            self.settled.insert(target.clone(), Settled { reads, waits });
+        }
+    }
+
+    fn is_same(&self, read: &Read) -> bool {
+        match read {
+            Read::Object(target, version) => {
+                self.find(target).map(|raw| raw.version).unwrap_or_default() == *version
+            }
+            Read::Kind(kind, newest) => self.newest(kind) == *newest,
+        }
     }
 
     /// Returns whether a step for an object is due. The delay starts at the first of the consecutive evaluations that request the
@@ -79,6 +152,7 @@ impl<'a> ReadView<'a> {
         pace: &'a Pace,
         random: &'a mut Random,
         before: Timers,
+        settled: &'a mut BTreeMap<ObjectRef, Settled>,
     ) -> Self {
         Self {
             now,
@@ -89,6 +163,9 @@ impl<'a> ReadView<'a> {
             timers: Timers::new(),
             asked: Vec::new(),
             recorded: Recorded::default(),
+            is_recording: false,
+            reads: RefCell::default(),
+            settled,
         }
     }
 
@@ -178,14 +255,27 @@ impl<'a> ReadView<'a> {
 
     /// Requests a change of an object, unless it is already as wanted.
     pub fn keep(&mut self, target: &ObjectRef, object: &Value, wanted: &Value) {
-        if let Some(mut patch) = merge_patch(object, wanted) {
-            patch["metadata"]["uid"] = object["metadata"]["uid"].clone();
-            self.ask(Action::Kube(KubeRequest::Patch {
-                target: target.clone(),
-                subresource: None,
-                patch: Arc::new(patch),
-            }));
-        }
+        self.change(target, object, merge_patch(object, wanted));
+    }
+
+    /// Requests a change of some fields of an object, unless they are already as wanted. An absent field is not wanted.
+    pub fn keep_fields(&mut self, target: &ObjectRef, object: &Value, wanted: &Value, fields: &[&str]) {
+        let changed = fields.iter().filter_map(|field| {
+            let patch = merge_patch(&object[*field], &wanted[*field])?;
+            Some(((*field).to_owned(), patch))
+        });
+        let patch: Map<String, Value> = changed.collect();
+        self.change(target, object, (!patch.is_empty()).then(|| patch.into()));
+    }
+
+    fn change(&mut self, target: &ObjectRef, object: &Value, patch: Option<Value>) {
+        let Some(mut patch) = patch else { return };
+        patch["metadata"]["uid"] = object["metadata"]["uid"].clone();
+        self.ask(Action::Kube(KubeRequest::Patch {
+            target: target.clone(),
+            subresource: None,
+            patch: Arc::new(patch),
+        }));
     }
 }
 
@@ -202,15 +292,24 @@ pub(super) struct Timer {
     pub(super) at_rest: bool,
 }
 
-/// An object as it was received.
+/// An object as it was received, with its resource version.
 #[derive(Debug)]
-pub(super) struct Raw(pub(super) Arc<Value>);
+pub(super) struct Raw {
+    object: Arc<Value>,
+    version: ResourceVersion,
+}
+
+impl Raw {
+    pub(super) fn new(object: Arc<Value>) -> Self {
+        Self { version: ResourceVersion::of(&object), object }
+    }
+}
 
 impl Cached for Raw {
     type Index = ();
 
     fn resource_version(&self) -> ResourceVersion {
-        ResourceVersion::of(&self.0)
+        self.version
     }
 
     fn indexes(&self) -> Vec<()> {

@@ -1,4 +1,4 @@
-//! How fast the simulator searches: `cargo bench -p lockstep-subjects --bench simulation -- [SEEDS]`.
+//! How fast the simulator searches: `cargo bench -p lockstep-subjects --bench simulation -- [SEEDS] [CONTROLLER]`.
 
 use std::io::Write as _;
 use std::time::Instant;
@@ -14,7 +14,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     let seeds = std::env::args().find_map(|given| given.parse().ok()).unwrap_or(SEEDS);
-    for subject in subjects::all() {
+    let named: Vec<_> = std::env::args().collect();
+    let all = || subjects::all().into_iter();
+    let chosen: Vec<_> = all().filter(|subject| named.iter().any(|name| name == subject.name())).collect();
+    for subject in if chosen.is_empty() { all().collect() } else { chosen } {
         let simulation = Simulation::new(subject);
         for threads in [1, 2] {
             let stormy = subject.stormy();
@@ -27,12 +30,13 @@ fn main() -> std::io::Result<()> {
             writeln!(
                 out,
                 "{}: {seeds} seeds on {threads} threads in {took:.1} s: {} requests, {:.0} requests and {:.0} steps a second, \
-                 {:.0} simulated hours a minute",
+                 {:.0} simulated hours a minute, hash {}",
                 subject.name(),
                 summary.requests,
                 rate(summary.requests),
                 rate(summary.steps),
                 summary.simulated.as_secs_f64() / 60.0 / took,
+                summary.hash,
             )?;
         }
     }

@@ -40,8 +40,33 @@ pub struct App {
     applied: String,
     labels: Value,
     finalizers: Value,
-    spec: Arc<Value>,
+    spec: Spec,
     version: ResourceVersion,
+}
+
+/// The spec of an Application, with what Argo CD's comparisons are checked against. Each pass checks all Applications of a
+/// service several times.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Arc<Value>", into = "Arc<Value>")]
+struct Spec {
+    whole: Arc<Value>,
+    /// The fields that Argo CD reports for its comparison.
+    compared: Arc<Value>,
+    /// The digest of the chart's values.
+    values: Arc<str>,
+}
+
+impl From<Arc<Value>> for Spec {
+    fn from(whole: Arc<Value>) -> Self {
+        let values = whole.pointer("/source/helm/valuesObject").unwrap_or(&Value::Null);
+        Self { compared: Arc::new(compared_part(&whole)), values: digest_of_values(values).into(), whole }
+    }
+}
+
+impl From<Spec> for Arc<Value> {
+    fn from(spec: Spec) -> Self {
+        spec.whole
+    }
 }
 
 impl App {
@@ -57,7 +82,7 @@ impl App {
             applied: annotation(object, APPLIED).unwrap_or_default().to_owned(),
             labels: object["metadata"]["labels"].clone(),
             finalizers: object["metadata"]["finalizers"].clone(),
-            spec: Arc::new(object["spec"].clone()),
+            spec: Arc::new(object["spec"].clone()).into(),
             version: ResourceVersion::of(object),
         })
     }
@@ -71,28 +96,28 @@ impl App {
 
     /// Returns the server that it deploys to.
     pub fn server(&self) -> Option<&str> {
-        text(&self.spec, "/destination/server")
+        text(&self.spec.whole, "/destination/server")
     }
 
     /// Returns whether Argo CD has compared the cluster with the current spec, and not with an earlier one.
     pub fn is_current(&self) -> bool {
-        self.is_about(&self.report.compared_to, &compared_part(&self.spec))
+        self.is_about(&self.report.compared_to, |compared| covers(compared, &self.spec.compared))
     }
 
-    /// Returns whether the source of a comparison covers the wanted fields, with the same values. Null means unknown, and
-    /// counts as covered.
-    fn is_about(&self, compared: &Value, wanted: &Value) -> bool {
-        let values = self.spec.pointer("/source/helm/valuesObject").unwrap_or(&Value::Null);
+    /// Returns whether a comparison covers the wanted fields, with the same values. Null means unknown, and counts as covered.
+    fn is_about(&self, compared: &Value, is_covered: impl Fn(&Value) -> bool) -> bool {
         compared.is_null()
-            || (covers(compared, wanted)
-                && compared["values"].as_str().is_none_or(|known| known == digest_of_values(values)))
+            || (is_covered(compared)
+                && compared["values"].as_str().is_none_or(|known| *known == *self.spec.values))
     }
 
     /// Returns the last operation, if it has not succeeded and was about the current spec.
     pub fn unfinished(&self) -> Option<&Operation> {
         let operation = self.report.operation.as_ref().filter(|operation| operation.phase != "Succeeded")?;
-        let source = json!({ "source": compared_part(&self.spec)["source"] });
-        self.is_about(&operation.source, &source).then_some(operation)
+        let is_covered = |compared: &Value| {
+            compared.get("source").is_some_and(|source| covers(source, &self.spec.compared["source"]))
+        };
+        self.is_about(&operation.source, is_covered).then_some(operation)
     }
 
     /// Returns the operation that keeps Argo CD from deploying the current spec: it is running, and about another source.
@@ -133,7 +158,7 @@ impl App {
     pub fn differs(&self, manifest: &Value) -> bool {
         let (wanted, mut spec) = (&manifest["metadata"], manifest["spec"].clone());
         // The CRDs of Argo CD before 3.2 do not have this field, so the API server drops it.
-        if self.spec.pointer(REFRESH).is_none()
+        if self.spec.whole.pointer(REFRESH).is_none()
             && let Some(retry) = spec.pointer_mut("/syncPolicy/retry").and_then(Value::as_object_mut)
         {
             retry.remove("refresh");
@@ -141,7 +166,7 @@ impl App {
         let holds =
             |finalizer: &Value| self.finalizers.as_array().is_some_and(|held| held.contains(finalizer));
         !self.was_applied(manifest)
-            || !covers(&self.spec, &spec)
+            || !covers(&self.spec.whole, &spec)
             || !covers(&self.labels, &wanted["labels"])
             || !wanted["finalizers"].as_array().into_iter().flatten().all(holds)
     }

@@ -8,6 +8,9 @@ use serde_json::{Map, Value, json};
 use super::set::Set;
 use crate::cause::text;
 
+const APPLY: &str = "Apply";
+pub(super) const UPDATE: &str = "Update";
+
 /// The fields that one manager owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -54,21 +57,18 @@ impl Entry {
 
     /// Returns the entry's time in seconds, for ordering.
     pub(super) fn seconds(&self) -> i64 {
-        self.time
-            .as_deref()
-            .and_then(|time| time.parse::<jiff::Timestamp>().ok())
-            .map_or(0, jiff::Timestamp::as_second)
+        seconds(self.time.as_deref())
     }
 
     fn operation(&self) -> &'static str {
-        if self.applies { "Apply" } else { "Update" }
+        if self.applies { APPLY } else { UPDATE }
     }
 
     fn parse(index: usize, value: &Value) -> Result<Self, String> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let applies = match text("operation").as_str() {
-            "Apply" => true,
-            "Update" => false,
+            APPLY => true,
+            UPDATE => false,
             _ => return Err("operation must be `Apply` or `Update`".to_owned()),
         };
         if text("apiVersion").is_empty() {
@@ -145,15 +145,22 @@ fn encode_into(metadata: Option<&mut Map<String, Value>>, entries: &Entries) {
         metadata.remove("managedFields");
         return;
     }
-    let key = |entry: &Entry| (!entry.applies, entry.seconds());
-    let mut sorted: Vec<_> = entries.values().map(|entry| (key(entry), entry)).collect();
-    sorted.sort_by(|(left_key, left), (right_key, right)| {
-        left_key
-            .cmp(right_key)
-            .then_with(|| left.manager.cmp(&right.manager))
-            .then_with(|| left.api_version.cmp(&right.api_version))
-            .then_with(|| left.subresource.cmp(&right.subresource))
-    });
-    let list = sorted.into_iter().map(|(_, entry)| entry.to_json()).collect();
+    let mut list: Vec<Value> = entries.values().map(Entry::to_json).collect();
+    sort(&mut list);
     metadata.insert("managedFields".to_owned(), Value::Array(list));
+}
+
+/// Sorts entries as an object lists them.
+pub(super) fn sort(listed: &mut [Value]) {
+    let text =
+        |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    listed.sort_by_cached_key(|entry| {
+        let order = ["manager", "apiVersion", "subresource"].map(|key| text(entry, key));
+        (entry["operation"] != APPLY, seconds(entry["time"].as_str()), order)
+    });
+}
+
+/// Returns a time in seconds.
+fn seconds(time: Option<&str>) -> i64 {
+    time.and_then(|time| time.parse::<jiff::Timestamp>().ok()).map_or(0, jiff::Timestamp::as_second)
 }

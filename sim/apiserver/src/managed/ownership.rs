@@ -44,6 +44,11 @@ static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
     ])
 });
 
+/// Returns the fields that no entry ever lists.
+pub(super) fn never_owned() -> &'static Set {
+    &NEVER_OWNED
+}
+
 /// Returns an entry without the fields that are never owned; none if it would be empty.
 pub(super) fn strip(mut entry: Entry) -> Option<Entry> {
     entry.set = entry.set.difference(&NEVER_OWNED);

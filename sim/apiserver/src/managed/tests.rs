@@ -280,3 +280,48 @@ fn sorted(value: &Value) -> Value {
     }
     value
 }
+
+#[test]
+fn only_the_owner_of_all_changed_fields_renews_its_entry() {
+    let schema = custom();
+    let mut old = object(json!({"a": "x", "b": 1}));
+    track_update(&schema, None, &mut old, by("one", "2026-01-01T00:00:00Z"));
+    let old = stored(old);
+    let is_renewal = |spec: Value, manager: &str| {
+        let mut new = old.clone();
+        new["spec"] = spec;
+        track_renewal(&schema, &old, &mut new, by(manager, "2026-01-02T00:00:00Z"))
+    };
+    assert!(is_renewal(json!({"a": "y", "b": 2}), "one"));
+    assert!(!is_renewal(json!({"a": "y", "b": 2}), "two"), "another manager");
+    assert!(!is_renewal(json!({"a": "x"}), "one"), "a removed field");
+    assert!(!is_renewal(json!({"a": "x", "b": 1, "free": {}}), "one"), "a new field");
+    assert!(!is_renewal(json!({"a": "x", "b": "y"}), "one"), "another type");
+}
+
+proptest! {
+    #[test]
+    fn a_renewal_is_an_update(steps in proptest::collection::vec((0..2_u8, 0..2_u8, 0..2_u8, 0..3_u8, 0..2_u8), 1..12)) {
+        let schema = custom();
+        let mut last = stored(object(json!({})));
+        for (step, (manager, a, port, b, phase)) in steps.into_iter().enumerate() {
+            let mut new = last.clone();
+            new["spec"] = json!({ "a": a.to_string(), "ports": [{ "port": port, "name": a.to_string() }], "free": { "x": b } });
+            if b < 2 {
+                new["spec"]["b"] = b.into();
+            }
+            new["status"] = json!({ "phase": phase.to_string() });
+            let time = format!("2026-01-01T00:00:{step:02}Z");
+            let manager = by(["one", "two"][usize::from(manager)], &time);
+            let mut updated = new.clone();
+            track_update(&schema, Some(&last), &mut updated, manager);
+            let mut renewed = new.clone();
+            if track_renewal(&schema, &last, &mut renewed, manager) {
+                prop_assert_eq!(&renewed, &updated);
+            } else {
+                prop_assert_eq!(&renewed, &new);
+            }
+            last = updated;
+        }
+    }
+}

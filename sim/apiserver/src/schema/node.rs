@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::place::Place;
-use super::rule::{Rule, Satisfied};
+use super::rule::{Rules, Satisfied};
 
 /// Maximum depth of any traversal of a value; the JSON reader refuses deeper bodies.
 pub(crate) const DEPTH_MAX: usize = 256;
@@ -215,7 +215,7 @@ pub(crate) struct Node {
     pub(crate) default: Option<Value>,
     pub(crate) checks: Option<Box<Checks>>,
     /// `x-kubernetes-validations`.
-    pub(crate) rules: Arc<[Rule]>,
+    pub(crate) rules: Arc<Rules>,
     pub(crate) satisfied: Satisfied,
 }
 

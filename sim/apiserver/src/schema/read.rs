@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
             patch: patch_meta(schema),
             default: schema.get("default").filter(|value| !value.is_null()).cloned(),
             checks: self.checks(schema, depth).map(Box::new),
-            rules: rule::read(&rules),
+            rules: rule::Rules::read(&rules),
             satisfied: rule::Satisfied::default(),
         }
     }

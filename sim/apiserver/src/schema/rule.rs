@@ -1,14 +1,17 @@
 //! Compiled rules in the Common Expression Language (`x-kubernetes-validations`).
 
 pub(super) mod negation;
+mod reads;
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 use kube_cel::cel::parser::{Expression, Parser};
 use kube_cel::cel::{Context, ParseErrors, ResolveResult, Value as CelValue};
 use serde_json::Value;
 
+use self::reads::Reads;
 use super::macros;
 
 /// Maximum number of values that are known to satisfy the rules of a node.
@@ -108,7 +111,34 @@ fn field_path(path: &str) -> String {
     path.replace("['", ".").replace("']", "")
 }
 
-/// Compiles the rules of a node.
-pub(super) fn read(rules: &[Value]) -> Arc<[Rule]> {
-    rules.iter().map(Rule::read).collect()
+/// The rules of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    all: Vec<Rule>,
+    /// What they read of the value.
+    pub(super) of_self: Reads,
+    /// What they read of the old value.
+    pub(super) of_old: Reads,
+}
+
+impl Rules {
+    /// Compiles the rules of a node.
+    pub(super) fn read(rules: &[Value]) -> Arc<Self> {
+        let all: Vec<Rule> = rules.iter().map(Rule::read).collect();
+        let (mut of_self, mut of_old) = (Reads::default(), Reads::default());
+        let programs = all.iter().flat_map(|rule| rule.program.iter().chain(&rule.message_program));
+        for Program(expression) in programs {
+            of_self.add(expression, "self");
+            of_old.add(expression, "oldSelf");
+        }
+        Arc::new(Self { all, of_self, of_old })
+    }
+}
+
+impl Deref for Rules {
+    type Target = [Rule];
+
+    fn deref(&self) -> &[Rule] {
+        &self.all
+    }
 }

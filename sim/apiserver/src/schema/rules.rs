@@ -127,12 +127,16 @@ impl Walk<'_> {
     ) {
         let rules = &at.node().rules;
         let uses_old = |rule: &Rule| rule.uses_old || rule.optional_old || rule.message_program.is_some();
-        let old = old.filter(|_| rules.iter().any(uses_old));
-        if rules.is_empty() || at.node().satisfied.contains(value, old) {
+        if rules.is_empty() {
+            return;
+        }
+        let old = old.filter(|_| rules.iter().any(uses_old)).map(|old| rules.of_old.part(old));
+        let (read, old) = (rules.of_self.part(value), old.as_deref());
+        if at.node().satisfied.contains(&read, old) {
             return;
         }
         let (before, mut is_excused) = (self.causes.len(), false);
-        let current = values::convert(self.functions, at, value, 0);
+        let current = values::convert(self.functions, at, &read, 0);
         let former = old.map(|old| values::convert(self.functions, at, old, 0));
         let kind = Value::from(at.node().kind.name());
         let field = || if path.is_empty() { "<nil>".to_owned() } else { path.to_string() };
@@ -181,7 +185,7 @@ impl Walk<'_> {
             }
         }
         if self.causes.len() == before && !is_excused {
-            at.node().satisfied.insert(value, old);
+            at.node().satisfied.insert(&read, old);
         }
     }
 }

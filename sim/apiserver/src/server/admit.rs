@@ -33,7 +33,7 @@ fn admit_body(
         options.warnings.extend(fields_of_no_version(scope, &object));
     }
     check_type(scope, &object, raw)?;
-    admit(scope, options, object, duplicates, Source::Document).map_err(|why| unreadable(scope, &why))
+    admit(scope, options, object, None, duplicates, Source::Document).map_err(|why| unreadable(scope, &why))
 }
 
 /// Converts the result of an apply to the stored form.
@@ -55,7 +55,7 @@ pub(super) fn admit_applied(
         strategy::settle_applied(&mut object).map_err(|why| misfit(&why))?;
         return Ok(object);
     }
-    admit(scope, options, object, duplicates, Source::Untyped)
+    admit(scope, options, object, None, duplicates, Source::Untyped)
         .map_err(|why| if why.starts_with(STRICT) { unreadable(scope, &why) } else { misfit(&why) })
 }
 
@@ -68,11 +68,13 @@ fn unreadable(scope: &Scope, why: &str) -> Status {
     Status::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
 }
 
-/// Converts an object of the right type to the stored form; the error says what is wrong with it.
+/// Converts an object of the right type to the stored form; the error says what is wrong with it. `live` is the object that it
+/// was derived from.
 pub(super) fn admit(
     scope: &Scope,
     options: &mut WriteOptions,
     mut object: Value,
+    live: Option<&Value>,
     duplicates: &[String],
     source: Source,
 ) -> Result<Value, String> {
@@ -81,7 +83,7 @@ pub(super) fn admit(
     }
     object["apiVersion"] = scope.resource.api_version(scope.version()).into();
     object["kind"] = scope.resource.kind.clone().into();
-    let unknown = strategy::read(scope, &mut object, source)?;
+    let unknown = strategy::read(scope, &mut object, live, source)?;
     complain(options, duplicates, &unknown)?;
     Ok(object)
 }

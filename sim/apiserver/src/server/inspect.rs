@@ -6,7 +6,6 @@ use lockstep_engine::object::{Kind, ObjectRef};
 use serde_json::Value;
 
 use super::meta;
-use super::registry::Resource;
 use super::state::ApiServer;
 use super::store::{self, Prefix};
 
@@ -29,10 +28,10 @@ impl ApiServer {
         }
         let mut changes = Vec::new();
         for resource in self.registry.all().filter(|resource| self.store.changed(resource.table) > revision) {
-            let kind = kind_of(resource);
+            let kind = resource.object_kind();
             for change in self.store.since(resource.table, revision).into_iter().flatten() {
                 let changed = Changed {
-                    object: reference(&kind, &change.object),
+                    object: reference(kind, &change.object),
                     old: change.old.clone(),
                     new: (!change.deleted).then(|| Arc::clone(&change.object)),
                 };
@@ -51,9 +50,9 @@ impl ApiServer {
 
     /// Returns the current objects of all kinds.
     pub fn all_objects(&self) -> impl Iterator<Item = (ObjectRef, Arc<Value>)> {
-        self.registry.all().map(|resource| kind_of(resource)).flat_map(|kind| {
-            let objects = self.objects(&kind);
-            objects.into_iter().map(move |object| (reference(&kind, &object), object))
+        self.registry.all().map(|resource| resource.object_kind()).flat_map(|kind| {
+            let objects = self.objects(kind);
+            objects.into_iter().map(move |object| (reference(kind, &object), object))
         })
     }
 
@@ -63,11 +62,6 @@ impl ApiServer {
         let all = Prefix::namespace("");
         self.store.list(resource.table, &all, None).map(|(_, object)| Arc::clone(object)).collect()
     }
-}
-
-fn kind_of(resource: &Resource) -> Arc<Kind> {
-    let version = &resource.storage_version().name;
-    Kind::known(&resource.group, version, &resource.kind, &resource.plural, resource.namespaced)
 }
 
 fn reference(kind: &Arc<Kind>, object: &Value) -> ObjectRef {

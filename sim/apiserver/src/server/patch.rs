@@ -76,7 +76,8 @@ fn patched(
         kind::check_texts(&patched).map_err(|why| refused(&why))?;
         Source::Untyped
     };
-    admit::admit(scope, options, patched, &patch.duplicates, source).map_err(|why| refused(&why))
+    admit::admit(scope, options, patched, Some(current), &patch.duplicates, source)
+        .map_err(|why| refused(&why))
 }
 
 /// Refuses patches of types that the resource does not support.

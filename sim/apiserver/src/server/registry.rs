@@ -1,8 +1,9 @@
 //! The registry of resources: the built-in ones and those of CRDs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use lockstep_engine::object::Kind;
 use serde_json::Value;
 
 use super::status::Qualified;
@@ -27,6 +28,7 @@ pub(crate) struct Resource {
     /// The revision of the last change of the resource's definition. Objects stored before may have fields that were removed
     /// since.
     pub(crate) since: u64,
+    pub(crate) object_kind: OnceLock<Arc<Kind>>,
 }
 
 /// One version of a resource.
@@ -140,6 +142,13 @@ impl Resource {
         self.versions.iter().find(|version| version.storage).unwrap_or(&self.versions[0])
     }
 
+    /// Returns the kind of the stored objects. References to objects are compared fastest if they share it.
+    pub(crate) fn object_kind(&self) -> &Arc<Kind> {
+        let version = || &self.storage_version().name;
+        let kind = || Kind::known(&self.group, version(), &self.kind, &self.plural, self.namespaced);
+        self.object_kind.get_or_init(kind)
+    }
+
     /// Returns the `apiVersion` of objects of one of the versions.
     pub(crate) fn api_version(&self, version: &Version) -> String {
         if self.group.is_empty() { version.name.clone() } else { format!("{}/{}", self.group, version.name) }
@@ -242,7 +251,7 @@ impl Resource {
     }
 
     /// Returns whether an object was stored before the last change of the resource's definition.
-    fn is_outdated(&self, object: &Value) -> bool {
+    pub(crate) fn is_outdated(&self, object: &Value) -> bool {
         meta::resource_version(object).parse::<u64>().is_ok_and(|version| version <= self.since)
     }
 
@@ -263,6 +272,8 @@ pub(crate) type Groups = BTreeMap<String, BTreeMap<String, Arc<Resource>>>;
 pub(crate) struct Registry {
     groups: Groups,
     by_table: BTreeMap<TableId, Arc<Resource>>,
+    /// The tables of the resources that are no longer served.
+    retired: BTreeSet<TableId>,
     next_table: u32,
 }
 
@@ -316,12 +327,18 @@ fn from_builtin(table: TableId, resource: &'static builtin::Resource) -> Resourc
         namespaced: resource.namespaced,
         versions: vec![Version::builtin(resource)],
         since: 0,
+        object_kind: OnceLock::new(),
     }
 }
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        let mut registry = Self { groups: Groups::new(), by_table: BTreeMap::new(), next_table: 0 };
+        let mut registry = Self {
+            groups: Groups::new(),
+            by_table: BTreeMap::new(),
+            retired: BTreeSet::new(),
+            next_table: 0,
+        };
         for resource in BUILTIN.iter() {
             registry.insert(Arc::clone(resource));
         }
@@ -371,6 +388,7 @@ impl Registry {
     /// Adds or replaces a resource.
     pub(crate) fn insert(&mut self, resource: Arc<Resource>) {
         if !resource.is_second_face() {
+            self.retired.remove(&resource.table);
             self.by_table.insert(resource.table, Arc::clone(&resource));
         }
         self.groups.entry(resource.group.clone()).or_default().insert(resource.plural.clone(), resource);
@@ -379,7 +397,7 @@ impl Registry {
     /// Stops serving a resource. Its table remains readable, so that watches and actors see the last changes.
     pub(crate) fn retire(&mut self, group: &str, plural: &str) {
         let Some(resources) = self.groups.get_mut(group) else { return };
-        resources.remove(plural);
+        self.retired.extend(resources.remove(plural).map(|resource| resource.table));
         if resources.is_empty() {
             self.groups.remove(group);
         }
@@ -387,6 +405,10 @@ impl Registry {
 
     /// Returns whether this exact definition of a resource is served.
     pub(crate) fn is_current(&self, resource: &Arc<Resource>) -> bool {
-        self.get(&resource.group, &resource.plural).is_some_and(|current| Arc::ptr_eq(current, resource))
+        let is_it = |current: &Arc<Resource>| Arc::ptr_eq(current, resource);
+        if resource.is_second_face() {
+            return self.get(&resource.group, &resource.plural).is_some_and(is_it);
+        }
+        self.by_table(resource.table).is_some_and(is_it) && !self.retired.contains(&resource.table)
     }
 }

@@ -14,7 +14,13 @@ use crate::builtin::{self, Source};
 use crate::cause::Cause;
 
 /// Decodes an object to the stored form, and returns the paths of unknown fields. The error says why it can't be decoded.
-pub(super) fn read(scope: &Scope, object: &mut Value, source: Source) -> Result<Vec<String>, String> {
+/// Metadata of a custom resource that are the same as in the live object have this form.
+pub(super) fn read(
+    scope: &Scope,
+    object: &mut Value,
+    live: Option<&Value>,
+    source: Source,
+) -> Result<Vec<String>, String> {
     let version = scope.version();
     if let Some(resource) = version.builtin_resource() {
         return read_builtin(resource, object, source).map_err(|error| {
@@ -22,7 +28,9 @@ pub(super) fn read(scope: &Scope, object: &mut Value, source: Source) -> Result<
             why.split_once(": ").map_or(why, |(_, why)| why).to_owned()
         });
     }
-    let typed = object.get("metadata").map(builtin::read_metadata).transpose()?;
+    let metadata =
+        object.get("metadata").filter(|metadata| live.is_none_or(|live| live["metadata"] != **metadata));
+    let typed = metadata.map(builtin::read_metadata).transpose()?;
     let Some(schema) = version.schema() else {
         settle(object, typed);
         return Ok(Vec::new());

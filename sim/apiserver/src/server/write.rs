@@ -185,7 +185,13 @@ pub(super) fn track(
         versions: scope,
         time: &time,
     };
-    managed::track_update(schema, live.map(AsRef::as_ref), object, manager);
+    let live = live.map(AsRef::as_ref);
+    let is_fit = |live: &&Value| scope.resource.is_custom() && !scope.resource.is_outdated(live);
+    let is_renewal =
+        live.filter(is_fit).is_some_and(|live| managed::track_renewal(schema, live, object, manager));
+    if !is_renewal {
+        managed::track_update(schema, live, object, manager);
+    }
     for key in nulls {
         object[key] = Value::Null;
     }

@@ -32,7 +32,7 @@ pub(super) fn tend(
     let fail = |look: &mut ReadView<'_>, why: String| {
         if look.after(target, "fail to delete") {
             let wanted = status::undeletable(look, application, why);
-            look.keep(target, application, &wanted);
+            look.keep_fields(target, application, &wanted, &["status"]);
         }
     };
     let Some(project) = project::of(look, application) else {

@@ -64,26 +64,32 @@ pub(super) fn go_on(
     compared: &Compared<'_>,
 ) -> bool {
     let state = &application["status"]["operationState"];
-    let mut wanted = application.clone();
+    let copy = || json!({ "operation": application["operation"], "spec": application["spec"], "status": application["status"] });
+    let keep = |look: &mut ReadView<'_>, wanted: &Value| {
+        look.keep_fields(target, application, wanted, &["operation", "status"]);
+    };
     match state["phase"].as_str() {
         Some("Running") => {}
         Some("Terminating") => {
+            let mut wanted = copy();
             end(look, &mut wanted, "Failed", "Operation terminated", None);
-            look.keep(target, application, &wanted);
+            keep(look, &wanted);
             return false;
         }
         _ => {
+            let mut wanted = copy();
             wanted["status"]["operationState"] =
                 json!({ "phase": "Running", "operation": application["operation"], "startedAt": time(look) });
-            look.keep(target, application, &wanted);
+            keep(look, &wanted);
             return false;
         }
     }
     if let Some(at) = next_attempt(look, application) {
         let is_endless = limit(application) < 0;
         if look.put_off_until(target, "try again", at, is_endless) {
+            let mut wanted = copy();
             begin_attempt(&mut wanted);
-            look.keep(target, application, &wanted);
+            keep(look, &wanted);
             return false;
         }
         return true;
@@ -92,6 +98,7 @@ pub(super) fn go_on(
     if waits_for_hook(application) && !matches!(compared, Compared::Invalid(_)) {
         return true;
     }
+    let mut wanted = copy();
     match compared {
         Compared::Invalid(wrong) => fail(look, &mut wanted, "Failed", &wrong.join("; "), None),
         Compared::Failed(failures) => {
@@ -139,7 +146,7 @@ pub(super) fn go_on(
             }
         }
     }
-    look.keep(target, application, &wanted);
+    keep(look, &wanted);
     false
 }
 

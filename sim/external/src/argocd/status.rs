@@ -29,13 +29,19 @@ pub(super) fn tend(
     let is_due = if is_right && !is_asked { is_old } else { look.after(target, "compare") };
     if is_due {
         let now = time(look);
-        let mut wanted = application.clone();
-        wanted["status"] = status(look, application, compared, &now);
-        wanted["status"]["reconciledAt"] = now;
-        if let Some(annotations) = wanted["metadata"]["annotations"].as_object_mut() {
-            annotations.remove(REFRESH);
+        let mut wanted = match compared {
+            Compared::Failed(_) => status(look, application, compared, &now),
+            Compared::Invalid(_) | Compared::Done(_) => right,
+        };
+        wanted["reconciledAt"] = now;
+        let mut wanted = json!({ "status": wanted });
+        if is_asked {
+            wanted["metadata"] = application["metadata"].clone();
+            wanted["metadata"]["annotations"].as_object_mut().map(|annotations| annotations.remove(REFRESH));
+            look.keep_fields(target, application, &wanted, &["metadata", "status"]);
+        } else {
+            look.keep_fields(target, application, &wanted, &["status"]);
         }
-        look.keep(target, application, &wanted);
     } else if let Compared::Done(found) = compared
         && is_right
         && application["operation"].is_null()
@@ -118,9 +124,9 @@ fn named(condition: &'static str, messages: &[String]) -> Vec<(&'static str, Str
     messages.iter().map(|message| (condition, message.clone())).collect()
 }
 
-/// Returns the Application with the condition that its deletion is blocked.
+/// Returns the status with the condition that the deletion is blocked, as a part of the Application.
 pub(super) fn undeletable(look: &ReadView<'_>, application: &Value, why: String) -> Value {
-    let mut wanted = application.clone();
+    let mut wanted = json!({ "status": application["status"] });
     let condition = "DeletionError";
     set_conditions(look, &mut wanted["status"], vec![(condition, why)], &[condition]);
     wanted

@@ -8,25 +8,23 @@ use lockstep_engine::finalizer;
 use lockstep_engine::object::{ObjectRef, annotation, is_deleting, metadata};
 use serde_json::{Value, json};
 
-use super::model::{FINALIZER, RELEASES, UNREACHABLE, hosted_cluster_kind, node_pool_kind};
+use super::model::{FINALIZER, RELEASES, UNREACHABLE, hosted_cluster_kind};
 use super::release;
-use crate::kinds::reference;
 use crate::read_view::ReadView;
 use crate::status::{Findings, is_true};
 
-pub(super) fn tend(look: &mut ReadView<'_>, pool: &Value) {
-    let target = reference(&node_pool_kind(), pool);
+pub(super) fn tend(look: &mut ReadView<'_>, target: &ObjectRef, pool: &Value) {
     if is_deleting(pool) {
-        let let_go = finalizer::remove(&target, pool, FINALIZER);
+        let let_go = finalizer::remove(target, pool, FINALIZER);
         if let Some(let_go) = let_go
-            && look.after(&target, "drain")
+            && look.after(target, "drain")
         {
             look.ask(let_go);
         }
         return;
     }
-    if let Some(enter) = finalizer::add(&target, pool, FINALIZER) {
-        if look.after(&target, "finalizer") {
+    if let Some(enter) = finalizer::add(target, pool, FINALIZER) {
+        if look.after(target, "finalizer") {
             look.ask(enter);
         }
         return;
@@ -34,14 +32,14 @@ pub(super) fn tend(look: &mut ReadView<'_>, pool: &Value) {
     let name = pool["spec"]["clusterName"].as_str().unwrap_or_default();
     let cluster = ObjectRef::namespaced(&hosted_cluster_kind(), metadata(pool, "namespace"), name);
     let Some(cluster) = look.get(&cluster) else { return };
-    if let Some(own) = own(&target, pool, cluster) {
+    if let Some(own) = own(target, pool, cluster) {
         look.ask(own);
     }
-    if !pool["status"]["conditions"].is_array() && !look.after(&target, "status") {
+    if !pool["status"]["conditions"].is_array() && !look.after(target, "status") {
         return;
     }
-    let status = status(look, &target, pool, cluster);
-    look.keep_status(&target, pool, &status);
+    let status = status(look, target, pool, cluster);
+    look.keep_status(target, pool, &status);
 }
 
 /// Adds the cluster after the existing owner references.

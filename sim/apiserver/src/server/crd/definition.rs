@@ -1,6 +1,6 @@
 //! The content of a definition: defaults, status, and the resource that it describes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -194,6 +194,7 @@ pub(crate) fn resource(definition: &Value, table: TableId, since: u64) -> Resour
         namespaced: text(definition, "/spec/scope") == "Namespaced",
         versions: versions(definition).map(read).collect(),
         since,
+        object_kind: OnceLock::new(),
     }
 }
 
