@@ -29,7 +29,7 @@ use super::verdict::lagging;
 use crate::desired::cluster_secret::{is_applied, manifest, secret_name};
 use crate::destination::is_prepared;
 use crate::key::Key;
-use crate::model::application::{App, Index, application_ref};
+use crate::model::application::{Index, application_ref};
 use crate::model::cluster::Cluster;
 use crate::model::kubeconfig;
 use crate::model::secret::Secret;
@@ -240,7 +240,7 @@ impl Controller {
         let mut failed = None;
         for outcome in outcomes {
             match outcome.object() {
-                Ok(object) => self.absorb_application(&Name::of(&object), App::read(&object)),
+                Ok(object) => self.absorb_application(&Name::of(&object), &object),
                 // It is gone.
                 Err(failure) if failure.is_absence() => {}
                 Err(failure) => failed = Some(failure),
