@@ -1,7 +1,7 @@
 //! Stores the objects in answers, and enqueues the other keys that depend on them.
 
 use lockstep_engine::cache::Cached as _;
-use lockstep_engine::object::Name;
+use lockstep_engine::object::{Name, ResourceVersion};
 use serde_json::Value;
 
 use crate::model::application::App;
@@ -10,14 +10,26 @@ use crate::state::Controller;
 
 impl Controller {
     /// Stores the answer to a read or write of an Application, and enqueues the other keys that depend on it.
-    pub(crate) fn absorb_application(&mut self, name: &Name, app: Option<App>) {
-        let Some(mut app) = app else { return };
+    pub(crate) fn absorb_application(&mut self, name: &Name, object: &Value) {
         let before = self.store.applications.get(name).cloned();
+        let Some(mut app) = App::read(object) else {
+            return self.application_released(name, before.as_ref(), ResourceVersion::of(object));
+        };
         if let Some(before) = before.as_ref().filter(|before| before.uid == app.uid) {
             app.report.remember(&before.report);
         }
         if self.store.applications.absorb(name.clone(), app.clone()) {
             self.application_changed(before.as_ref(), &app);
+        }
+    }
+
+    /// Records that another client has taken over an Application. While Applications can't be watched, nothing else shows it.
+    fn application_released(&mut self, name: &Name, before: Option<&App>, version: ResourceVersion) {
+        if self.store.applications.removed(name.clone(), version) {
+            self.store.taken.insert(name.clone());
+            if let Some(app) = before {
+                self.application_gone(app);
+            }
         }
     }
 

@@ -156,8 +156,11 @@ impl Control for Controller {
             }
             Some(Source::Applications) => {
                 if let Some(app) = App::read(object) {
-                    self.store.taken.remove(&name);
-                    self.application_seen(name, app);
+                    self.application_seen(&name, app);
+                    // An answer may have shown that another client has taken it over since.
+                    if self.store.applications.get(&name).is_some() {
+                        self.store.taken.remove(&name);
+                    }
                 } else {
                     self.application_vanished(&name, ResourceVersion::of(object));
                     self.store.taken.insert(name);
@@ -260,13 +263,13 @@ impl Controller {
         }
     }
 
-    fn application_seen(&mut self, name: Name, mut app: App) {
-        let before = self.store.applications.get(&name).cloned();
+    fn application_seen(&mut self, name: &Name, mut app: App) {
+        let before = self.store.applications.get(name).cloned();
         if let Some(before) = before.as_ref().filter(|before| before.uid == app.uid) {
             app.report.remember(&before.report);
         }
         let is_unchanged = before.as_ref().is_some_and(|before| before.is_same(&app));
-        if self.store.applications.observe(name, app.clone()) && !is_unchanged {
+        if self.store.applications.observe(name.clone(), app.clone()) && !is_unchanged {
             self.outbox.woken.push(Key::Service(app.service.clone()));
             self.application_changed(before.as_ref(), &app);
         }

@@ -151,17 +151,19 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         true
     }
 
-    /// Records that a removal of ours was successful: the object with this resource version is gone, even if a stale watch
-    /// still shows it.
-    pub fn removed(&mut self, key: K, resource_version: ResourceVersion) {
+    /// Records that an answer has shown the end of an object: a removal of ours was successful, or the object at this resource
+    /// version no longer belongs into the cache. A stale watch that still shows it does not bring it back. Returns whether that
+    /// was not known yet.
+    pub fn removed(&mut self, key: K, resource_version: ResourceVersion) -> bool {
         match self.objects.get(&key) {
-            Some(held) if held.resource_version() > resource_version => {}
+            Some(held) if held.resource_version() > resource_version => false,
             // The watch has already shown the object and its deletion.
-            None if self.watched_up_to >= resource_version && self.listing.is_none() => {}
+            None if self.watched_up_to >= resource_version && self.listing.is_none() => false,
             _ => {
                 self.doubted.remove(&key);
                 self.forget(&key);
                 self.removed.insert(key, resource_version);
+                true
             }
         }
     }
@@ -301,7 +303,7 @@ mod tests {
     fn what_was_removed_stays_so_though_the_watch_lags() {
         let mut cache = synced();
         cache.observe(1, Item(3, "red"));
-        cache.removed(1, 5.into());
+        assert!(cache.removed(1, 5.into()));
         assert!(!cache.observe(1, Item(5, "red")));
         assert_eq!(cache.get(&1), None);
         assert!(!cache.vanish(&1, 6.into()));
@@ -313,7 +315,7 @@ mod tests {
         let mut cache = synced();
         cache.observe(1, Item(3, "red"));
         cache.vanish(&1, 4.into());
-        cache.removed(1, 3.into());
+        assert!(!cache.removed(1, 3.into()));
         assert!(cache.removed.is_empty());
     }
 

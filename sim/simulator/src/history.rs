@@ -300,6 +300,11 @@ impl ProcessState {
         }
     }
 
+    /// Returns whether the last pass over a key has failed.
+    pub fn is_failing(&self, reconciler: &str, object: &ObjectRef) -> bool {
+        self.failures.contains_key(&(reconciler.to_owned(), object.clone()))
+    }
+
     fn absorb_event(&mut self, event: &Event, at: Duration) {
         match event {
             Event::LeadershipChanged { leading } => {

@@ -18,6 +18,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) requeued: Option<Duration>,
     /// The kind that was listed by the event that ended the pass.
     listed: Option<&'a Kind>,
+    /// The kind whose watch failed in the event that ended the pass.
+    failed: Option<&'a Kind>,
     /// The object as the process received it.
     pub(crate) observed: &'a Value,
     /// The object as it is on the server.
@@ -41,8 +43,8 @@ impl Pass<'_> {
 
     /// Returns whether the process has had a list of a kind since before the pass, and its watch was not refused since.
     pub(crate) fn is_watched(&self, kind: &Kind) -> bool {
-        let is_listed = self.state.listed.get(kind).is_some_and(|listed| *listed <= self.began);
-        is_listed && !self.state.refused.contains_key(kind)
+        let is_listed = self.state.listed.get(kind).is_some_and(|listed| *listed < self.began);
+        is_listed && !self.state.refused.contains_key(kind) && self.failed != Some(kind)
     }
 
     /// Returns the first condition, or the status itself, that is of an earlier generation than the one that was known when the
@@ -81,9 +83,10 @@ pub(crate) fn successful<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Pas
         let writer = moment.history.versions(object).last().map(|version| version.by);
         let is_overwritten = is_unseen && matches!(writer, Some(Author::Process(other)) if other != process);
         let began = moment.entry.at.saturating_sub(*took);
-        let listed = match event {
-            Some(Event::ListCompleted { kind }) => Some(&**kind),
-            _ => None,
+        let (listed, failed) = match event {
+            Some(Event::ListCompleted { kind }) => (Some(&**kind), None),
+            Some(Event::WatchFailed { kind, .. }) => (None, Some(&**kind)),
+            _ => (None, None),
         };
         (stays && !is_overwritten).then_some(Pass {
             object,
@@ -91,6 +94,7 @@ pub(crate) fn successful<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Pas
             began,
             requeued,
             listed,
+            failed,
             observed,
             stored,
         })

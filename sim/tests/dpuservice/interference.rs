@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_dpuservice::names::{ARGO_NAMESPACE, PROJECT};
+use lockstep_dpuservice::names::{self, ARGO_NAMESPACE, PROJECT};
 use lockstep_sim::cluster::What;
 use serde_json::{Value, json};
 
@@ -82,6 +82,36 @@ fn an_application_that_loses_its_labels_while_it_is_removed_holds_up_no_service(
     bench.cluster.advance(Duration::from_mins(5));
     assert_eq!(bench.in_argo("Application"), Vec::<String>::new());
     assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
+}
+
+/// While Applications can't be watched, only the answer to the deletion shows that this one is another client's.
+#[test]
+fn an_application_that_another_client_takes_over_unseen_is_deleted_once() {
+    for with_service in [true, false] {
+        let mut bench = Bench::serving(&["dpu-cluster-01"]);
+        bench.cluster.permit_watches(&names::application(), false);
+        bench.cluster.advance(Duration::from_secs(10));
+        let nothing = json!({ "metadata": { "labels": null, "annotations": null } });
+        bench.cluster.merge("Application", ARGO_NAMESPACE, "hbn-01", &nothing);
+        if !with_service {
+            // The orphans of a service that is gone are removed as well.
+            bench.cluster.merge(
+                "DPUService",
+                "default",
+                "hbn",
+                &json!({ "metadata": { "finalizers": null } }),
+            );
+        }
+        bench.story();
+        bench.cluster.delete("DPUService", "default", "hbn");
+        bench.cluster.advance(Duration::from_mins(1));
+        let writes = bench.writes();
+        let deletions = writes.iter().filter(|write| write.starts_with("delete Application"));
+        assert_eq!(deletions.count(), 1, "{writes:?}");
+        bench.cluster.permit_watches(&names::application(), true);
+        bench.settle();
+        assert_eq!(bench.service("hbn"), Value::Null, "{}", bench.conditions("hbn"));
+    }
 }
 
 /// Without its project, Argo CD removes nothing.

@@ -142,6 +142,26 @@ fn while_a_cluster_names_no_kubeconfig_none_of_several_secrets_is_removed() {
     assert_eq!(bench.in_argo("Secret"), ["dpu-01-argocd", "dpu-02-argocd"]);
 }
 
+/// The kubeconfig of the cluster names the server of another one, so the cluster keeps the server in its oldest Secret.
+#[test]
+fn while_another_cluster_has_its_server_a_cluster_has_one_secret() {
+    let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+    for copies in [&["a-copy"], &["z-copy"]] {
+        move_to(&mut bench, "dpu-01", "dpu-02");
+        copy_secret(&mut bench, copies);
+        bench.settle();
+        assert_eq!(bench.in_argo("Secret"), ["dpu-01-argocd", "dpu-02-argocd"]);
+        copy_secret(&mut bench, copies);
+        bench.settle();
+        assert_eq!(bench.in_argo("Secret"), ["dpu-01-argocd", "dpu-02-argocd"]);
+        assert_eq!(registered(&mut bench), expected(&[("dpu-01", "dpu-01"), ("dpu-02", "dpu-02")]));
+        assert_eq!(bench.condition("hbn", "ClusterSecretsReconciled").0, "False/Error");
+        move_to(&mut bench, "dpu-01", "dpu-01");
+        bench.settle();
+        assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+    }
+}
+
 #[test]
 fn who_has_a_server_keeps_it() {
     let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);

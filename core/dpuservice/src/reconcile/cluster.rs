@@ -29,7 +29,7 @@ use super::verdict::lagging;
 use crate::desired::cluster_secret::{is_applied, manifest, secret_name};
 use crate::destination::is_prepared;
 use crate::key::Key;
-use crate::model::application::{App, Index, application_ref};
+use crate::model::application::{Index, application_ref};
 use crate::model::cluster::Cluster;
 use crate::model::kubeconfig;
 use crate::model::secret::Secret;
@@ -163,8 +163,9 @@ impl Controller {
         let server = &connection.server;
         if let Some(rival) = older_claimant(&self.store, key, server) {
             let trouble = Some(Problem::lasting(rival.words(server)));
-            return self
-                .find(key, &Found { server: Some(server.clone()), rival: Some(rival), trouble, ..found });
+            let server = Some(server.clone());
+            let _ = self.find(key, &Found { server, rival: Some(rival), trouble, ..found });
+            return self.follow(key);
         }
         let found = Found { server: Some(server.clone()), rival: None, trouble: None, ..found };
         // An older cluster that has not been reconciled yet may have the same server. Its reconcile enqueues this key.
@@ -227,10 +228,12 @@ impl Controller {
     }
 
     /// Removes all Secrets of a cluster but the one that is kept up to date: Argo CD could use the others, with credentials or a
-    /// server of the past. Source: "The ArgoCD Secret - one for each cluster".
+    /// server of the past. If another cluster owns the server in the kubeconfig, this cluster keeps the server in that Secret.
+    /// Source: "The ArgoCD Secret - one for each cluster".
     fn remove_other_secrets(&self, key: &Name) -> Next<Stage> {
-        let is_applied = self.store.found.get(key).is_some_and(|found| found.trouble.is_none());
-        let kept = self.store.argo_secret(key).filter(|_| is_applied).map(|(name, _)| name);
+        let found = self.store.found.get(key);
+        let is_settled = found.is_some_and(|found| found.trouble.is_none() || found.rival.is_some());
+        let kept = self.store.argo_secret(key).filter(|_| is_settled).map(|(name, _)| name);
         let Some(kept) = kept else { return Next::Done(Verdict::Converged) };
         let others = self.store.argo_secrets(key).filter(|(name, _)| *name != kept);
         cluster_delete::removal(others).map(Stage::Leaving)
@@ -240,7 +243,7 @@ impl Controller {
         let mut failed = None;
         for outcome in outcomes {
             match outcome.object() {
-                Ok(object) => self.absorb_application(&Name::of(&object), App::read(&object)),
+                Ok(object) => self.absorb_application(&Name::of(&object), &object),
                 // It is gone.
                 Err(failure) if failure.is_absence() => {}
                 Err(failure) => failed = Some(failure),

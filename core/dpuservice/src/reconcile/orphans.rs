@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use super::verdict::lagging;
 use crate::desired::removal::next_removal;
-use crate::model::application::App;
 use crate::model::service::{Service, service_ref};
 use crate::state::Controller;
 
@@ -63,7 +62,7 @@ impl Controller {
         let mut failed = None;
         for (name, outcome) in names.iter().zip(outcomes) {
             match outcome.remaining() {
-                Ok(Some(object)) => self.absorb_application(name, App::read(&object)),
+                Ok(Some(object)) => self.absorb_application(name, &object),
                 Ok(None) => self.application_removed(name),
                 Err(failure) => failed = Some(failure),
             }

@@ -254,11 +254,12 @@ impl Controller {
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
             match outcome.remaining() {
                 Ok(Some(object)) => {
-                    let app = App::read(&object);
-                    if let (What::Terminate, Some(app)) = (task.what, &app) {
-                        self.report_ended(key, &task.application, app, now);
+                    if task.what == What::Terminate
+                        && let Some(app) = App::read(&object)
+                    {
+                        self.report_ended(key, &task.application, &app, now);
                     }
-                    self.absorb_application(&task.application, app);
+                    self.absorb_application(&task.application, &object);
                 }
                 Ok(None) => self.application_removed(&task.application),
                 // The watch shows who has the name, or that an object that existed a moment ago is gone.

@@ -128,9 +128,8 @@ impl Controller {
         for (name, outcome) in names.iter().zip(outcomes) {
             match outcome.remaining() {
                 Ok(Some(object)) => {
-                    let app = App::read(&object);
-                    left.extend(app.clone().map(|app| (name.clone(), app)));
-                    self.absorb_application(name, app);
+                    left.extend(App::read(&object).map(|app| (name.clone(), app)));
+                    self.absorb_application(name, &object);
                 }
                 Ok(None) => self.application_removed(name),
                 // It existed a moment ago. The watch shows when it is gone.

@@ -11,6 +11,7 @@ use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::{Value, json};
 
 use self::argocd::{EndsEverySync, FollowsLooks, GivesSyncsUp, NamesNoHook};
+use self::others::{KeepsReleased, KeepsSecretsInConflicts};
 use self::watches::{EmptiesRollout, Freezes, WaitsForUnserved};
 use super::common::{
     Asked, DpuClusters, Ignores, Known, LogsSecrets, NoFinalizer, Secrets, Unheard, change, decoded, is,
@@ -18,6 +19,7 @@ use super::common::{
 use super::requests::{StatusAlways, TimesMove};
 
 mod argocd;
+mod others;
 mod watches;
 
 const fn bug(
@@ -86,6 +88,16 @@ pub(super) const BUGS: &[Bug] = &[
         "keeps_second_secrets",
         "A cluster with two of Argo CD's Secrets keeps both.",
         plant::<KeepsSecondSecrets>,
+    ),
+    bug(
+        "keeps_second_secrets_in_conflicts",
+        "A cluster with two of Argo CD's Secrets keeps both while another cluster has the server of its kubeconfig.",
+        plant::<KeepsSecretsInConflicts>,
+    ),
+    bug(
+        "keeps_released_applications",
+        "Answers that show an Application without its identity are ignored.",
+        plant::<KeepsReleased>,
     ),
     bug("ignores_kubeconfigs", "Rotated credentials are ignored.", plant::<Ignores<Secrets>>),
     bug("ignores_clusters", "New and deleted clusters are ignored.", plant::<Ignores<DpuClusters>>),

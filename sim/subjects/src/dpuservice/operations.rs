@@ -71,7 +71,7 @@ fn some(
     client: &dyn Client,
     kind: &Arc<Kind>,
     random: &mut Random,
-    is_so: fn(&Value) -> bool,
+    is_so: impl Fn(&Value) -> bool,
 ) -> Option<ObjectRef> {
     let objects = client.server().objects(kind);
     let found: Vec<_> = objects.iter().filter(|object| is_so(object)).collect();
@@ -84,10 +84,12 @@ fn some_application(client: &dyn Client, random: &mut Random) -> Option<ObjectRe
 }
 
 fn some_secret(client: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
-    let is_argos = |object: &Value| {
-        metadata(object, "namespace") == ARGO_NAMESPACE && identity::of_secret(object).is_some()
-    };
     some(client, &names::secret(), random, is_argos)
+}
+
+/// Returns whether a Secret defines a cluster for Argo CD.
+fn is_argos(secret: &Value) -> bool {
+    metadata(secret, "namespace") == ARGO_NAMESPACE && identity::of_secret(secret).is_some()
 }
 
 /// After fault injection has ended, sets every service to a new version with a chart that starts. No service stays paused. A
@@ -121,8 +123,20 @@ fn create_service(client: &mut dyn Client, random: &mut Random) {
     client.create(&names::service(), &service);
 }
 
+/// Deletes a service. Sometimes another client takes over one of its Applications at that moment, to keep what it has deployed.
+/// If the permission to watch Applications has just been revoked, only an answer shows that.
 fn delete_service(client: &mut dyn Client, random: &mut Random) {
-    client.delete(&some_service(random).object(&names::service()));
+    let service = some_service(random);
+    let is_its = |object: &Value| identity::of_application(object).is_some_and(|(of, _)| of == service);
+    if random.below(4) == 0
+        && let Some(target) = some(client, &names::application(), random, is_its)
+    {
+        if random.below(2) == 0 {
+            client.permit_watches(&names::application(), false);
+        }
+        client.merge(&target, &without_identity());
+    }
+    client.delete(&service.object(&names::service()));
 }
 
 fn change(client: &mut dyn Client, random: &mut Random, spec: &Value) {
@@ -257,11 +271,16 @@ fn move_cluster(client: &mut dyn Client, random: &mut Random) {
     client.merge(&kubeconfig_ref(&cluster), &json!({ "data": data }));
 }
 
+/// Gives a cluster the server of another one. A copy of its Secret is the backup.
 fn share_server(client: &mut dyn Client, random: &mut Random) {
     let (one, other) = (some_cluster(random), some_cluster(random));
     // These are credentials that the other cluster does not use: the server accepts them as its own.
     let data = access(&server(&other), 6 + random.below(2)).secret_data();
     client.merge(&kubeconfig_ref(&one), &json!({ "data": data }));
+    let is_its = |object: &Value| is_argos(object) && identity::of_secret(object).as_ref() == Some(&one);
+    if let Some(target) = some(client, &names::secret(), random, is_its) {
+        copy(client, &target, "z");
+    }
 }
 
 fn cut_off(client: &mut dyn Client, random: &mut Random) {
@@ -302,12 +321,17 @@ fn strip_application(client: &mut dyn Client, random: &mut Random) {
     let Some(target) = some_application(client, random) else { return };
     let mut patch = json!({ "metadata": { "labels": { SERVICE_NAME: null } } });
     if random.below(2) == 0 {
-        patch = json!({ "metadata": {
-            "labels": { SERVICE_NAME: null, CLUSTER_NAME: null },
-            "annotations": { SERVICE: null, CLUSTER: null, SQUATTER: "yes" },
-        } });
+        patch = without_identity();
     }
     client.merge(&target, &patch);
+}
+
+/// Returns the patch that makes an Application another client's.
+fn without_identity() -> Value {
+    json!({ "metadata": {
+        "labels": { SERVICE_NAME: null, CLUSTER_NAME: null },
+        "annotations": { SERVICE: null, CLUSTER: null, SQUATTER: "yes" },
+    } })
 }
 
 fn pause(client: &mut dyn Client, random: &mut Random) {
@@ -337,10 +361,14 @@ fn change_secret(client: &mut dyn Client, random: &mut Random) {
 /// Restores a Secret under another name, as from a backup.
 fn copy_secret(client: &mut dyn Client, random: &mut Random) {
     let Some(target) = some_secret(client, random) else { return };
-    let Some(original) = client.server().object(&target).cloned() else { return };
+    copy(client, &target, random.pick(&["a", "z"]));
+}
+
+fn copy(client: &mut dyn Client, secret: &ObjectRef, prefix: &str) {
+    let Some(original) = client.server().object(secret).cloned() else { return };
     let metadata = json!({
         "namespace": ARGO_NAMESPACE,
-        "name": format!("{}-{}", random.pick(&["a", "z"]), target.name),
+        "name": format!("{prefix}-{}", secret.name),
         "labels": original["metadata"]["labels"],
         "annotations": original["metadata"]["annotations"],
     });

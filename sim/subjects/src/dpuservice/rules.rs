@@ -1,6 +1,6 @@
 //! What the controller may change, and what must hold at every step.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use lockstep_external::Controller as _;
 use lockstep_external::argocd::ArgoCd;
 use lockstep_external::dpu_clusters::release;
 use lockstep_sim::cluster::{Author, Change, What};
-use lockstep_sim::history::{Version, reference};
+use lockstep_sim::history::{ProcessState, Version, reference};
 use lockstep_sim::invariant::{Invariant, Moment, SECRET, is_deletion};
 use serde_json::Value;
 
-use self::past::{EXTERNAL, REQUEST, STALE, age, is_leaving, lasts, was_leaving};
+use self::past::{EXTERNAL, REQUEST, STALE, age, lasts, was_leaving};
 use super::identity;
 use super::setup::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
 
@@ -26,6 +26,7 @@ mod judged;
 mod past;
 mod returned;
 mod rollout;
+mod servers;
 mod statements;
 
 /// For how long a change by another client to what Argo CD depends on explains remaining objects.
@@ -80,7 +81,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
         name: "a_server_has_one_secret",
         sentence: "Argo CD does not have two Secrets with one server for long, of two clusters or of one.",
-        holds: a_server_has_one_secret,
+        holds: servers::a_server_has_one_secret,
     },
     Invariant {
         name: "no_owner_in_another_namespace",
@@ -219,9 +220,9 @@ fn applications_are_created_once(moment: &Moment<'_>) -> Result<(), String> {
     else {
         return Ok(());
     };
-    let other = applications(moment)
-        .into_iter()
-        .find(|(target, _, of, on)| *target != change.object && (of, on) == (&service, &cluster));
+    let other = applications(moment).into_iter().find(|(target, _, of, on)| {
+        *target != change.object && (of, on) == (&service, &cluster) && !seems_released(moment, target)
+    });
     match other {
         Some((other, ..)) => {
             Err(format!("{} was made for {service} on {cluster}, beside {other}", change.object))
@@ -230,9 +231,27 @@ fn applications_are_created_once(moment: &Moment<'_>) -> Result<(), String> {
     }
 }
 
+/// Returns whether the process that makes a change may know an Application as another client's. If an apply of a second leader
+/// was in transit when another client removed the identity, it restored it, and the process may not have seen that.
+fn seems_released(moment: &Moment<'_>, application: &ObjectRef) -> bool {
+    let process = moment.entry.by_process().and_then(|(process, _)| moment.history.process(process));
+    let Some(state) = process else { return false };
+    let replaced = state.replaced.get(application).into_iter().flatten();
+    let recent = replaced.filter(|(until, _)| *until + REQUEST > moment.entry.at).map(|(_, seen)| seen);
+    let mut seen = state.observed.get(application).into_iter().chain(recent);
+    seen.any(|seen| identity::of_application(seen).is_none())
+}
+
 fn released_applications_are_not_changed(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), .. })) = moment.entry.by_process() else { return Ok(()) };
-    if object.kind != names::application() || identity::of_application(old).is_some() {
+    let Some((process, Change { object, old: Some(old), .. })) = moment.entry.by_process() else {
+        return Ok(());
+    };
+    // It can't know while Applications can't be watched.
+    let is_blind = |state: &ProcessState| state.refused.contains_key(&object.kind);
+    if object.kind != names::application()
+        || identity::of_application(old).is_some()
+        || moment.history.process(process).is_some_and(is_blind)
+    {
         return Ok(());
     }
     let says_nothing = |version: &&Version| {
@@ -410,43 +429,6 @@ fn applications_name_the_server_of_their_cluster(moment: &Moment<'_>) -> Result<
         return Ok(());
     }
     Err(format!("{} goes to {new}, where {cluster} has never been", change.object))
-}
-
-fn a_server_has_one_secret(moment: &Moment<'_>) -> Result<(), String> {
-    let process = moment.entry.by_process().and_then(|(process, _)| moment.history.process(process));
-    let Some(state) = process else { return Ok(()) };
-    // While a kind can't be watched, nothing is written.
-    let is_recent = |listed: &Duration| *listed + STALE >= moment.entry.at;
-    if !state.refused.is_empty() || state.listed.values().any(is_recent) {
-        return Ok(());
-    }
-    let is_settled = |target: &ObjectRef| {
-        let last = moment.history.versions(target).last();
-        last.is_none_or(|version| version.object.is_some() && version.at + STALE < moment.entry.at)
-    };
-    let mut known: BTreeMap<String, Name> = BTreeMap::new();
-    for secret in moment.server.objects(&names::secret()) {
-        let is_argos = metadata(&secret, "namespace") == ARGO_NAMESPACE;
-        let Some(cluster) = identity::of_secret(&secret).filter(|_| is_argos) else { continue };
-        let server = decoded(&secret, "server");
-        // Without a kubeconfig nothing shows which of two Secrets is right, so both stay.
-        let kubeconfig =
-            moment.server.object(&cluster_ref(&cluster)).and_then(|it| setup::named_kubeconfig(it));
-        let Some(kubeconfig) = kubeconfig else { continue };
-        let targets = [reference(&names::secret(), &secret), cluster_ref(&cluster), kubeconfig];
-        // If two clusters swap their servers, one of them may be stuck in an intermediate state.
-        let kubeconfig = moment.server.object(&targets[2]);
-        let is_usable =
-            kubeconfig.is_some_and(|it| decoded(it, "super-admin.conf").contains("server: https"));
-        let stays = is_usable && !is_leaving(moment.server.object(&targets[1]));
-        if server.is_empty() || !stays || !targets.iter().all(is_settled) {
-            continue;
-        }
-        if let Some(other) = known.insert(server.clone(), cluster.clone()) {
-            return Err(format!("Argo CD knows both {other} and {cluster} by {server}"));
-        }
-    }
-    Ok(())
 }
 
 fn no_owner_in_another_namespace(moment: &Moment<'_>) -> Result<(), String> {
