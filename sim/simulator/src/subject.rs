@@ -97,7 +97,7 @@ pub trait SystemUnderTest: Sync {
         Duration::from_hours(1)
     }
 
-    /// Returns whether the controller writes nothing in the desired state.
+    /// Returns whether the controller writes nothing in the desired state, not even after it has started.
     fn becomes_idle(&self) -> bool {
         true
     }

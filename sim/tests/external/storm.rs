@@ -127,6 +127,11 @@ impl SystemUnderTest for Bridges {
         &[]
     }
 
+    /// Each process creates the cluster, whether it exists or not.
+    fn becomes_idle(&self) -> bool {
+        false
+    }
+
     /// Long enough to delete one control plane and to create another.
     fn bound(&self) -> Duration {
         Duration::from_mins(5)
