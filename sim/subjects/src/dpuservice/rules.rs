@@ -17,7 +17,7 @@ use lockstep_sim::history::{ProcessState, Version, reference};
 use lockstep_sim::invariant::{Invariant, Moment, SECRET, is_deletion};
 use serde_json::Value;
 
-use self::past::{EXTERNAL, REQUEST, STALE, age, lasts, was_leaving};
+use self::past::{EXTERNAL, REQUEST, STALE, age, lasts, seen, was_leaving};
 use super::identity;
 use super::setup::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
 
@@ -221,7 +221,10 @@ fn applications_are_created_once(moment: &Moment<'_>) -> Result<(), String> {
         return Ok(());
     };
     let other = applications(moment).into_iter().find(|(target, _, of, on)| {
-        *target != change.object && (of, on) == (&service, &cluster) && !seems_released(moment, target)
+        *target != change.object
+            && (of, on) == (&service, &cluster)
+            && !seems_released(moment, target)
+            && !is_unknown(moment, target)
     });
     match other {
         Some((other, ..)) => {
@@ -234,12 +237,20 @@ fn applications_are_created_once(moment: &Moment<'_>) -> Result<(), String> {
 /// Returns whether the process that makes a change may know an Application as another client's. If an apply of a second leader
 /// was in transit when another client removed the identity, it restored it, and the process may not have seen that.
 fn seems_released(moment: &Moment<'_>, application: &ObjectRef) -> bool {
-    let process = moment.entry.by_process().and_then(|(process, _)| moment.history.process(process));
-    let Some(state) = process else { return false };
-    let replaced = state.replaced.get(application).into_iter().flatten();
-    let recent = replaced.filter(|(until, _)| *until + REQUEST > moment.entry.at).map(|(_, seen)| seen);
-    let mut seen = state.observed.get(application).into_iter().chain(recent);
-    seen.any(|seen| identity::of_application(seen).is_none())
+    seen(moment, |target| target == application).any(|seen| identity::of_application(seen).is_none())
+}
+
+/// Returns whether the process that makes a change may have requested it before it knew of an object, which another leader has
+/// created. The names of new Applications depend on those that exist, so that two leaders may choose different ones.
+fn is_unknown(moment: &Moment<'_>, target: &ObjectRef) -> bool {
+    let Some((process, _)) = moment.entry.by_process() else { return false };
+    let versions = moment.history.versions(target).iter().rev();
+    let created = versions.take_while(|version| version.object.is_some()).last();
+    let by_other =
+        created.is_some_and(|version| matches!(version.by, Author::Process(creator) if creator != process));
+    let state = moment.history.process(process);
+    let delivered = state.and_then(|state| state.generations.get(target));
+    by_other && delivered.is_none_or(|(_, since)| *since + REQUEST > moment.entry.at)
 }
 
 fn released_applications_are_not_changed(moment: &Moment<'_>) -> Result<(), String> {
@@ -267,16 +278,14 @@ fn released_applications_are_not_changed(moment: &Moment<'_>) -> Result<(), Stri
 }
 
 fn a_secret_outlives_its_applications(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((process, change)) = moment.entry.by_process().filter(|(_, change)| is_deletion(change)) else {
+    let Some((_, change)) = moment.entry.by_process().filter(|(_, change)| is_deletion(change)) else {
         return Ok(());
     };
     let cluster = change.old.as_deref().and_then(identity::of_secret);
     let Some(cluster) = cluster.filter(|_| change.object.kind == names::secret()) else { return Ok(()) };
     // Of several Secrets one is enough. What the process has observed is lost if it has just ended.
-    let observed = moment.history.process(process).into_iter().flat_map(|state| &state.observed);
-    let observed = observed.filter(|(target, _)| target.kind == names::secret()).map(|(_, secret)| secret);
     let stored = moment.server.objects(&names::secret());
-    let mut secrets = observed.chain(&stored);
+    let mut secrets = seen(moment, |target| target.kind == names::secret()).chain(&stored);
     let is_other = |secret: &Value| {
         Name::of(secret).object(&names::secret()) != change.object
             && !is_deleting(secret)

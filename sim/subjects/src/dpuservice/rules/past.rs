@@ -36,6 +36,21 @@ pub(super) fn was_leaving(moment: &Moment<'_>, target: &ObjectRef) -> bool {
         || recent.any(|(version, _)| is_leaving(version.object.as_ref()))
 }
 
+/// Returns the states of objects that the process which makes a change had received when it may have requested the change.
+pub(super) fn seen<'a>(
+    moment: &Moment<'a>,
+    is_meant: impl Fn(&ObjectRef) -> bool + Copy,
+) -> impl Iterator<Item = &'a Arc<Value>> {
+    let at = moment.entry.at;
+    let process = moment.entry.by_process().and_then(|(process, _)| moment.history.process(process));
+    process.into_iter().flat_map(move |state| {
+        let observed = state.observed.iter().filter(move |(target, _)| is_meant(target));
+        let replaced = state.replaced.iter().filter(move |(target, _)| is_meant(target));
+        let recent = replaced.flat_map(|(_, states)| states).filter(move |(until, _)| *until + REQUEST > at);
+        observed.map(|(_, state)| state).chain(recent.map(|(_, state)| state))
+    })
+}
+
 /// Returns the age of an object that was created in this run.
 pub(super) fn age(moment: &Moment<'_>, target: &ObjectRef) -> Duration {
     lasts(moment, target, |_| true)
