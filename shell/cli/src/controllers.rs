@@ -76,6 +76,12 @@ pub fn kinds(sets: &[CrdSet]) -> Vec<Arc<Kind>> {
     .collect()
 }
 
+/// Returns the command that installs the CRDs of these controllers. Only those that are needed: another project may have a CRD of
+/// the same name as that of another controller.
+pub fn install_command(names: &[&str], flags: &str) -> String {
+    format!("lockstep crds --controllers {} | kubectl apply --server-side {flags}-f -", names.join(","))
+}
+
 /// Returns the options that run the controller with that name: the conditions of its kinds are exported.
 pub fn options(name: &str) -> Options {
     let sets: Vec<CrdSet> = lockstep_crds::all().into_iter().filter(|set| set.controller == name).collect();

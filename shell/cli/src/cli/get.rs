@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
+use lockstep_cli::controllers;
 use lockstep_engine::action::Class;
 use lockstep_engine::object::Kind;
 
@@ -100,9 +101,10 @@ async fn rows(cluster: &Cluster, kinds: &[Arc<Kind>], namespace: Option<&str>) -
     }
     if missing.len() == kinds.len() {
         bail!(
-            "the cluster at {} does not know {}; install the definitions with: lockstep crds | kubectl apply --server-side -f -",
+            "the cluster at {} does not serve {}; install the CRDs of the controllers that you use, such as with: {}",
             cluster.url,
-            missing.join(", ")
+            missing.join(", "),
+            controllers::install_command(&["namespaceclass"], "")
         );
     }
     rows.sort_by(|one, other| one.key().cmp(&other.key()));

@@ -115,14 +115,15 @@ async fn installed(
     sets: Vec<CrdSet>,
     named: bool,
 ) -> anyhow::Result<Vec<CrdSet>> {
-    let mut installed = Vec::new();
+    let (mut installed, mut missing) = (Vec::new(), Vec::new());
     for set in sets {
         let one = std::slice::from_ref(&set);
-        let missing = !controllers::missing(executor, &controllers::kinds(one)).await?.is_empty();
-        // The CRD of another project may have the same name.
-        if !missing && controllers::unknown_fields(client, one).await.is_empty() {
+        if !controllers::missing(executor, &controllers::kinds(one)).await?.is_empty() {
+            missing.push(set.controller);
+        } else if controllers::unknown_fields(client, one).await.is_empty() {
             installed.push(set);
         } else if named {
+            // The CRD of another project may have the same name.
             bail!(
                 "the cluster has other CRDs than this version of the controller {0}; compare them with: lockstep crds \
                  --controllers {0}",
@@ -130,10 +131,15 @@ async fn installed(
             );
         }
     }
-    if installed.is_empty() {
+    if !missing.is_empty() && (named || installed.is_empty()) {
         bail!(
-            "the cluster has the CRDs of no controller; install them with: lockstep crds | kubectl apply --server-side -f -"
+            "the cluster has no CRDs of {}; install those that you need, such as with: {}",
+            missing.join(", "),
+            controllers::install_command(&missing, "")
         );
+    }
+    if installed.is_empty() {
+        bail!("the CRDs in the cluster belong to another project, or to another version of Lockstep");
     }
     Ok(installed)
 }

@@ -209,24 +209,31 @@ async fn connect(config: kube::Config, sets: &[CrdSet], metrics: &Metrics) -> an
         | Class::Gone
         | Class::Throttled => anyhow!("the Kubernetes API at {url} refuses to list its kinds: {failure}"),
     })?;
-    let names: Vec<&str> = sets.iter().map(|set| set.controller).collect();
-    let crds = format!("lockstep crds --controllers {} | kubectl apply --server-side", names.join(","));
     if !missing.is_empty() {
+        let lacks_kinds = |set: &&CrdSet| {
+            controllers::kinds(std::slice::from_ref(set)).iter().any(|it| missing.contains(it))
+        };
+        let incomplete: Vec<&str> = sets.iter().filter(lacks_kinds).map(|set| set.controller).collect();
         let names = missing.iter().map(|kind| format!("{}.{}", kind.plural, kind.group));
         bail!(
-            "the cluster at {url} does not serve {}; install the CRDs with: {crds} -f -",
-            names.collect::<Vec<_>>().join(", ")
+            "the cluster at {url} does not serve {}; install the CRDs with: {}",
+            names.collect::<Vec<_>>().join(", "),
+            controllers::install_command(&incomplete, "")
         );
     }
     // If the CRD belongs to another project, its objects belong to the controller of that project.
-    let unknown = controllers::unknown_fields(&client, sets).await;
-    if !unknown.is_empty() {
-        bail!(
-            "the CRD in the cluster at {url} lacks {}; if the CRD belongs to another project (NVIDIA's DPF \
-             has its own DPUServices), the controller can't run in this cluster; if it is an older version \
-             of Lockstep's, upgrade it with: {crds} --force-conflicts -f -",
-            unknown.join(", ")
-        );
+    for set in sets {
+        let unknown = controllers::unknown_fields(&client, std::slice::from_ref(set)).await;
+        if !unknown.is_empty() {
+            bail!(
+                "the CRD in the cluster at {url} lacks {}; if the CRD belongs to another project (NVIDIA's DPF \
+                 has its own DPUServices), the controller {} can't run in this cluster: choose others with \
+                 --controllers; if it is an older version of Lockstep's, upgrade it with: {}",
+                unknown.join(", "),
+                set.controller,
+                controllers::install_command(&[set.controller], "--force-conflicts ")
+            );
+        }
     }
     Ok(client)
 }

@@ -48,7 +48,7 @@ async fn objects_are_shown_with_their_common_causes() {
     let served = Served::start(folder.path(), &["dev", "--bare", "--listen", "127.0.0.1:0"]);
     let get =
         |args: &[&str]| run(folder.path(), &[&["get", "--kubeconfig", "lockstep.kubeconfig"], args].concat());
-    fails(&get(&[]), &["does not know", "DPUService.svc.dpu.nvidia.com", "lockstep crds"]);
+    fails(&get(&[]), &["does not serve", "DPUService.svc.dpu.nvidia.com", "lockstep crds --controllers"]);
     let client = Client::try_from(Config::new(served.url.parse().unwrap())).unwrap();
     install(&client, "dpuservice").await;
     assert_eq!(succeeds(&get(&[])), "no objects found in namespace default; -A shows all\n");

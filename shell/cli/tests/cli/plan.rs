@@ -133,7 +133,7 @@ fn a_plan_shows_every_write_and_makes_none() {
     // It must run the named controllers, whose CRDs are missing here, and no others.
     for flag in ["--controllers", "--controller"] {
         let other = plan(folder.path(), &debug, &[flag, "bridge"]);
-        fails(&other, &["controller bridge", "lockstep crds --controllers bridge"]);
+        fails(&other, &["no CRDs of bridge", "lockstep crds --controllers bridge"]);
     }
 
     let invalid = CLASS.replace("resources:", "resorces:");

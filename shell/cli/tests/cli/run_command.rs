@@ -68,6 +68,12 @@ async fn run_rejects_crds_of_another_operator() {
     definitions.create(&PostParams::default(), &definition).await.unwrap();
 
     let args = ["run", "--kubeconfig", "lockstep.kubeconfig", "--controllers", "dpuservice"];
+    // The command that installs the others does not replace the CRD of DPF.
+    let output = run(folder.path(), &args[..3]);
+    fails(
+        &output,
+        &["namespaceclasses.namespaceclass.akuity.io", "lockstep crds --controllers bridge,namespaceclass |"],
+    );
     let output = run(folder.path(), &args);
     fails(&output, &["lacks spec.source of DPUService;", "DPF", &served.url]);
     assert_eq!(served.terminate(), Some(0));

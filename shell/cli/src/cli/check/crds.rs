@@ -67,7 +67,7 @@ async fn read(cluster: &Cluster, name: &str) -> Result<Option<CustomResourceDefi
 
 /// Returns the command that installs the CRDs of a controller.
 fn install(set: &CrdSet, more: &str) -> String {
-    format!("lockstep crds --controllers {} | kubectl apply --server-side {more}-f -", set.controller)
+    controllers::install_command(&[set.controller], more)
 }
 
 fn missing(name: &str, set: &CrdSet) -> Finding {
@@ -107,7 +107,7 @@ fn foreign(name: &str, set: &CrdSet, unknown: &[String]) -> Finding {
          is an older one of Lockstep, upgrade it with: {}",
         install(set, "--force-conflicts ")
     );
-    Finding::fail(CHECK, name, format!("another definition, without {}", unknown.join(", ")), remedy)
+    Finding::fail(CHECK, name, format!("another CRD of this name, without {}", unknown.join(", ")), remedy)
 }
 
 fn compared(

@@ -164,7 +164,7 @@ impl fmt::Display for Failure {
             writeln!(f, "  files: {}", self.files.join(", "))?;
         }
         if let Some(trouble) = &self.trouble {
-            writeln!(f, "  but: {trouble}")?;
+            writeln!(f, "  error: {trouble}")?;
         }
         Ok(())
     }

@@ -137,7 +137,7 @@ fn failures_are_reported_if_the_folder_is_not_writable() {
         failures[0].invariant,
         "the plan, shrunk",
         "run it again: lockstep sim",
-        "but: cannot create",
+        "error: cannot create",
         "taken",
     ] {
         assert!(text.contains(part), "{part:?} is not in {text}");
