@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use anyhow::{Context as _, ensure};
-use lockstep_release::image::{CERTIFICATES, ENVIRONMENT, PROGRAM, SENTINEL, USER};
+use lockstep_release::image::{CERTIFICATES, PROGRAM, SENTINEL, USER, variables};
 use lockstep_tests::chart::{configure, install, only, render};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::image::{Image, archive};
@@ -118,7 +118,14 @@ fn skopeo_reads_the_image_in_both_forms() -> anyhow::Result<()> {
     let config = text(&skopeo(&["inspect", "--config", &format!("docker-archive:{file}")])?)?;
     let config: Value = serde_json::from_str(&config)?;
     assert_eq!(config["config"]["User"], USER);
-    assert_eq!(config["config"]["Env"], json!(ENVIRONMENT.map(|(name, value)| format!("{name}={value}"))));
+    let variables = variables();
+    assert_eq!(config["config"]["Env"], json!(variables));
+    // So `kubectl exec` finds the program by its name.
+    let path = variables.iter().find_map(|variable| variable.strip_prefix("PATH=")).context("no PATH")?;
+    assert!(
+        path.split(':').any(|directory| format!("{directory}/lockstep") == format!("/{PROGRAM}")),
+        "{path}"
+    );
     Ok(())
 }
 

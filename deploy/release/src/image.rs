@@ -85,11 +85,19 @@ fn certificates() -> String {
 pub const ENVIRONMENT: [(&str, &str); 2] =
     [("MIMALLOC_ARENA_EAGER_COMMIT", "0"), ("MIMALLOC_PURGE_DELAY", "0")];
 
+/// Where `kubectl exec` finds the program. Runtimes have a default only for images without variables.
+const PATH: (&str, &str) = ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+
+/// Returns the variables of a container, as an image lists them.
+pub fn variables() -> Vec<String> {
+    [PATH].iter().chain(&ENVIRONMENT).map(|(name, value)| format!("{name}={value}")).collect()
+}
+
 /// Returns how a container of the program starts.
 fn container() -> Value {
     json!({
         "User": USER,
-        "Env": ENVIRONMENT.map(|(option, value)| format!("{option}={value}")),
+        "Env": variables(),
         "Entrypoint": [format!("/{PROGRAM}")],
         "Cmd": ["run"],
         "WorkingDir": "/",
