@@ -68,13 +68,17 @@ pub(super) async fn exposure_and_address_go_together(court: Court) -> anyhow::Re
 
 pub(super) async fn a_pool_needs_a_load_balancer(court: Court) -> anyhow::Result<()> {
     let mut results = String::new();
-    for (expose, address) in [(true, "192.168.1.100"), (true, ""), (false, "192.168.1.100"), (false, "")] {
-        let mut spec = spec();
-        set(&mut spec, "metalLBPool", Some(json!({ "namespace": "metallb-system" })));
-        set(&mut spec, "exposeThroughLoadBalancer", Some(json!(expose)));
-        set(&mut spec, "metalLBVirtualIP", Some(json!(address)));
-        let answer = court.judge(&bridge(Some(spec))).await?;
-        writeln!(results, "load balancer {expose}, address {address:?}\n    {answer}")?;
+    for pool in [json!({ "namespace": "metallb-system" }), Value::Null] {
+        writeln!(results, "metalLBPool {pool}")?;
+        for (expose, address) in [(true, "192.168.1.100"), (true, ""), (false, "192.168.1.100"), (false, "")]
+        {
+            let mut spec = spec();
+            set(&mut spec, "metalLBPool", Some(pool.clone()));
+            set(&mut spec, "exposeThroughLoadBalancer", Some(json!(expose)));
+            set(&mut spec, "metalLBVirtualIP", Some(json!(address)));
+            let answer = court.judge(&bridge(Some(spec))).await?;
+            writeln!(results, "load balancer {expose}, address {address:?}\n    {answer}")?;
+        }
     }
     insta::assert_snapshot!("a_pool_needs_a_load_balancer", results);
     Ok(())
