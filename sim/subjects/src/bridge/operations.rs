@@ -46,8 +46,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("delete the StorageClass", "admin", 2, delete_storage_class),
     Operation::new("delete the pool", "admin", 2, delete_pool),
     Operation::new("take an address", "admin", 3, take_address),
-    Operation::new("ask for the address of a stranger", "user", 3, ask_for_a_strangers),
-    Operation::new("ask for an address with a stranger", "user", 12, ask_with_a_stranger),
+    Operation::new("request the address of another Service", "user", 3, request_address_of_another),
+    Operation::new("request one address for a bridge and a Service", "user", 12, request_for_another),
     Operation::new("let an address go", "other controller", 12, let_go),
     Operation::new("stop HyperShift's operator", "admin", 2, stop_hypershift),
     Operation::new("put the registry out of order", "admin", 4, disturb_registry),
@@ -57,7 +57,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("delete a DPUCluster", "admin", 3, delete_dpu_cluster),
     Operation::new("create a DPUCluster", "admin", 4, create_dpu_cluster),
     Operation::new("give a DPUCluster a kubeconfig", "admin", 2, give_kubeconfig),
-    Operation::new("let a control plane ail", "other controller", 8, let_ail),
+    Operation::new("make a control plane unhealthy", "other controller", 8, make_unhealthy),
     Operation::new("keep the nodes away", "other controller", 3, keep_nodes_away),
     Operation::new("pause HyperShift", "admin", 3, pause_hypershift),
     Operation::new("cut HyperShift off from its images", "admin", 3, cut_off),
@@ -69,7 +69,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("delete a copy", "other controller", 3, delete_copy),
     Operation::new("change the pool of a bridge", "other controller", 4, own_pool::change),
     Operation::new("create a pool", "admin", 2, own_pool::create_overlapping),
-    Operation::new("squat on a name", "other controller", 6, squat),
+    Operation::new("occupy a name", "other controller", 6, occupy),
 ];
 
 fn target(name: &str) -> ObjectRef {
@@ -292,14 +292,14 @@ fn take_address(client: &mut dyn Client, random: &mut Random) {
 }
 
 /// Sets the address of a bridge to that of an unrelated Service.
-fn ask_for_a_strangers(client: &mut dyn Client, random: &mut Random) {
+fn request_address_of_another(client: &mut dyn Client, random: &mut Random) {
     if let Some(address) = setup::address_of_stranger(client) {
         change(client, random, &json!({ "metalLBVirtualIP": address }));
     }
 }
 
 /// Makes a bridge and an unrelated Service request the same free address at the same time.
-fn ask_with_a_stranger(client: &mut dyn Client, random: &mut Random) {
+fn request_for_another(client: &mut dyn Client, random: &mut Random) {
     let address = random.pick(&SHARED);
     if random.below(2) == 0 {
         setup::move_stranger(client, address);
@@ -358,7 +358,7 @@ fn annotate(client: &mut dyn Client, name: &str, what: &str, value: Option<&str>
     client.merge(&hosted_cluster(name), &json!({ "metadata": { "annotations": { what: value } } }));
 }
 
-fn let_ail(client: &mut dyn Client, random: &mut Random) {
+fn make_unhealthy(client: &mut dyn Client, random: &mut Random) {
     let how = random.pick(&[Some(hypershift::DEGRADED), Some(hypershift::FLAPPING), None]);
     annotate(client, random.pick(&BRIDGES), hypershift::AILS, how);
 }
@@ -463,7 +463,7 @@ fn restore_keys(client: &mut dyn Client) {
 }
 
 /// Creates an object with a name that a bridge would use.
-fn squat(client: &mut dyn Client, random: &mut Random) {
+fn occupy(client: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&BRIDGES);
     let metadata =
         |name: &str| json!({ "namespace": NAMESPACE, "name": name, "annotations": { "squatter": "yes" } });

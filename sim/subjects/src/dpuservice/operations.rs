@@ -45,7 +45,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("put everything right", "admin", 5, restore),
     Operation::new("delete an Application", "other controller", 3, delete_application),
     Operation::new("edit an Application", "other controller", 4, edit_application),
-    Operation::new("strip an Application", "other controller", 2, strip_application),
+    Operation::new("remove the labels of an Application", "other controller", 2, remove_labels),
     Operation::new("pause Argo CD", "other controller", 2, pause),
     Operation::new("delete Argo CD's Secret", "other controller", 3, delete_secret),
     Operation::new("change Argo CD's Secret", "other controller", 3, change_secret),
@@ -54,7 +54,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("delete the AppProject", "other controller", 1, delete_project),
     Operation::new("edit the AppProject", "other controller", 3, edit_project),
     Operation::new("take the AppProject over", "other controller", 1, strip_project),
-    Operation::new("squat on a name", "other controller", 6, squat),
+    Operation::new("occupy a name", "other controller", 6, occupy),
     Operation::new("disturb what runs", "other controller", 3, disturb),
 ];
 
@@ -317,7 +317,7 @@ fn edit_application(client: &mut dyn Client, random: &mut Random) {
 }
 
 /// Removes some or all of an Application's identity. An Application without any identity belongs to another client.
-fn strip_application(client: &mut dyn Client, random: &mut Random) {
+fn remove_labels(client: &mut dyn Client, random: &mut Random) {
     let Some(target) = some_application(client, random) else { return };
     let mut patch = json!({ "metadata": { "labels": { SERVICE_NAME: null } } });
     if random.below(2) == 0 {
@@ -403,7 +403,7 @@ fn strip_project(client: &mut dyn Client, _: &mut Random) {
 }
 
 /// Creates an object with a name that the controller would use, if possible for a service that does not exist yet.
-fn squat(client: &mut dyn Client, random: &mut Random) {
+fn occupy(client: &mut dyn Client, random: &mut Random) {
     let is_missing = |service: &(&str, &str)| {
         client.server().object(&setup::name(*service).object(&names::service())).is_none()
     };

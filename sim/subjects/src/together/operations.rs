@@ -44,7 +44,7 @@ const ALONE: [&str; 5] = [
     dpf::CREATE_CRD.name,
 ];
 /// Two controllers have an operation of this name.
-const SQUAT: &str = "squat on a name";
+const OCCUPY: &str = "occupy a name";
 
 const CROSSING: &[Operation] = &[
     Operation::new(RESTORE, "admin", 6, restore),
@@ -64,8 +64,8 @@ pub(super) static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
     let of_members = MEMBERS.iter().flat_map(|member| {
         let acts = member.operations().iter().filter(|act| !ALONE.contains(&act.name));
         acts.map(|act| match act.name {
-            SQUAT if member.name() == DpuService.name() => {
-                Operation { name: "squat on a name in Argo CD's namespace", ..*act }
+            OCCUPY if member.name() == DpuService.name() => {
+                Operation { name: "occupy a name in Argo CD's namespace", ..*act }
             }
             // Its operations concern no other controller.
             _ if member.name() == Sentinel.name() => Operation { weight: act.weight.div_ceil(3), ..*act },
