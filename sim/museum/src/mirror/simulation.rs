@@ -1,7 +1,6 @@
 //! The mirror under faults.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::finalizer;
@@ -20,7 +19,7 @@ use crate::kinds::{self, APP, NAMESPACES, app, belongs_to, config_map, owner, so
 use crate::process::{BACKOFF, Process};
 use crate::rules::{
     FOREIGN, hold, is_abandoned, keeps_foreign_annotations, keeps_foreign_finalizers, release, release_all,
-    was_ever,
+    states_since, was_ever,
 };
 
 impl SystemUnderTest for Mirror {
@@ -197,11 +196,12 @@ fn the_finalizer_outlives_the_copy(moment: &Moment<'_>) -> Result<(), String> {
         return Ok(());
     }
     let Some(app) = change.old.as_ref().filter(is_held) else { return Ok(()) };
-    let was_kept = |it: &&Version| !it.object.as_deref().is_some_and(is_deleting);
-    let kept = moment.history.versions(&change.object).iter().rfind(was_kept);
+    // A copy that is created after the deletion of its App may be unknown. The mirror deletes it when it finds no App.
+    let was_deleting = |it: &&Version| it.object.as_deref().is_some_and(is_deleting);
+    let versions = moment.history.versions(&change.object).iter().rev();
+    let deleted = versions.take_while(was_deleting).last().map_or(moment.entry.at, |it| it.at);
     let target = Mirror(None).copy(&Name::of(app));
-    let since = moment.history.versions_since(&target, kept.map_or(Duration::ZERO, |it| it.at));
-    let was_ours = |version: &Version| version.object.as_deref().is_some_and(|it| belongs_to(it, app));
-    let is_kept = !since.is_empty() && since.iter().all(was_ours);
+    let is_ours = |it: Option<&Value>| it.is_some_and(|it| belongs_to(it, app));
+    let is_kept = states_since(moment.history, &target, deleted).all(is_ours);
     if is_kept { Err(format!("{target} was never deleted")) } else { Ok(()) }
 }
