@@ -30,16 +30,18 @@ pub fn was_ever(
     states_since(history, object, created.at).any(test)
 }
 
-/// Returns the state that an object had at a time, and those that it has had since. It is none while the object does not exist.
-pub fn states_since<'a>(
+/// Returns the state that an object had before a time, and those that it has had since. It is none while the object does not exist.
+/// A change at that very time may be later than what else happened then, such as a read.
+fn states_since<'a>(
     history: &'a History,
     object: &ObjectRef,
     at: Duration,
 ) -> impl Iterator<Item = Option<&'a Value>> {
-    let versions = history.versions_since(object, at);
+    let versions = history.versions(object);
+    let before = versions.iter().rposition(|version| version.at < at);
+    let since = &versions[before.unwrap_or(0)..];
     // The history of an object begins with its creation.
-    let is_new = versions.first().is_none_or(|first| first.at > at);
-    is_new.then_some(None).into_iter().chain(versions.iter().map(|version| version.object.as_deref()))
+    before.is_none().then_some(None).into_iter().chain(since.iter().map(|it| it.object.as_deref()))
 }
 
 /// Returns whether an object was in some state all the time since a process last read it.

@@ -7,7 +7,7 @@ use lockstep_engine::finalizer;
 use lockstep_engine::machine::Machine;
 use lockstep_engine::object::{Name, is_deleting, label};
 use lockstep_engine::random::Random;
-use lockstep_sim::cluster::Change;
+use lockstep_sim::cluster::{Author, Change};
 use lockstep_sim::history::{History, Version};
 use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
 use lockstep_sim::{ApiServer, Client, Operation, SystemUnderTest, World};
@@ -19,7 +19,7 @@ use crate::kinds::{self, APP, NAMESPACES, app, belongs_to, config_map, owner, so
 use crate::process::{BACKOFF, Process};
 use crate::rules::{
     FOREIGN, hold, is_abandoned, keeps_foreign_annotations, keeps_foreign_finalizers, release, release_all,
-    states_since, was_ever,
+    was_ever,
 };
 
 impl SystemUnderTest for Mirror {
@@ -190,18 +190,19 @@ fn a_copy_of_an_app_is_kept(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn the_finalizer_outlives_the_copy(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, change)) = moment.entry.by_process() else { return Ok(()) };
+    let Some((process, change)) = moment.entry.by_process() else { return Ok(()) };
     let is_held = |it: &&Arc<Value>| finalizer::is_held(it, FINALIZER);
     if change.new.as_ref().is_some_and(|it| is_held(&it)) {
         return Ok(());
     }
     let Some(app) = change.old.as_ref().filter(is_held) else { return Ok(()) };
-    // A copy that is created after the deletion of its App may be unknown. The mirror deletes it when it finds no App.
     let was_deleting = |it: &&Version| it.object.as_deref().is_some_and(is_deleting);
     let versions = moment.history.versions(&change.object).iter().rev();
     let deleted = versions.take_while(was_deleting).last().map_or(moment.entry.at, |it| it.at);
     let target = Mirror(None).copy(&Name::of(app));
-    let is_ours = |it: Option<&Value>| it.is_some_and(|it| belongs_to(it, app));
-    let is_kept = states_since(moment.history, &target, deleted).all(is_ours);
+    let is_ours = |it: &&Version| it.object.as_deref().is_some_and(|it| belongs_to(it, app));
+    let created = moment.history.versions(&target).iter().rev().take_while(is_ours).last();
+    // Of a copy that another process creates after the deletion of the App, it may not know. That process deletes it later.
+    let is_kept = created.is_some_and(|it| it.at <= deleted || it.by == Author::Process(process));
     if is_kept { Err(format!("{target} was never deleted")) } else { Ok(()) }
 }
