@@ -123,3 +123,15 @@ fn a_watch_that_ends_while_events_are_late_is_listed_once_in_each_retry() {
     assert!(failed > 100, "{failed} lists failed");
     assert!(failed <= time.as_secs(), "{failed} lists failed: one a second is retried");
 }
+
+#[test]
+fn a_process_that_is_stopped_for_good_does_not_restart() {
+    let mut cluster = Cluster::new(1);
+    let process = cluster.start(|| Box::new(Asking(Vec::new())) as Box<dyn Machine>, true);
+    cluster.crash(process, Some(Duration::from_secs(10)));
+    cluster.advance(Duration::from_secs(5));
+    cluster.crash(process, None);
+    cluster.advance(Duration::from_mins(1));
+    let starts = cluster.journal.iter().filter(|entry| matches!(entry.what, What::Started { .. }));
+    assert_eq!(starts.count(), 1);
+}

@@ -180,6 +180,24 @@ impl Mirror {
         Ok(Verdict::Converged)
     }
 
+    /// Returns the copy that an App leaves when it is deleted. It is read again after the App: a process that still considers
+    /// itself the leader may have created it between the two reads.
+    fn left(
+        self,
+        key: &Name,
+        app: Option<&Value>,
+        copy: Option<Arc<Value>>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Option<Arc<Value>>, Stop> {
+        let is_found = copy.as_ref().is_some_and(|copy| owner(copy).is_some());
+        match app {
+            Some(app) if !is_found && !self.has(Bug::TrustsCacheOnCleanup) => {
+                Ok(pass.get(&self.copy(key))?.filter(|copy| belongs_to(copy, app)))
+            }
+            _ => Ok(copy),
+        }
+    }
+
     fn clean_up(
         self,
         key: &Name,
@@ -257,7 +275,7 @@ impl Controller for Mirror {
     }
 
     fn reconcile(&self, key: &Name, pass: &mut Pass<'_>) -> Result<Verdict, Stop> {
-        // The App is read after the copy: it is not older than the copy.
+        // The App is read after the copy, so it is not older than the copy.
         let copy = if self.has(Bug::TrustsCacheOnCleanup) {
             pass.cached(&self.copy(key))
         } else {
@@ -266,7 +284,10 @@ impl Controller for Mirror {
         let app = pass.get(&Self::target(key))?;
         match app {
             Some(app) if !is_deleting(&app) => self.deploy(key, &app, copy.as_deref(), pass),
-            app => self.clean_up(key, app.as_deref(), copy.as_deref(), pass),
+            app => {
+                let copy = self.left(key, app.as_deref(), copy, pass)?;
+                self.clean_up(key, app.as_deref(), copy.as_deref(), pass)
+            }
         }
     }
 }

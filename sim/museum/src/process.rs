@@ -32,8 +32,6 @@ pub struct Process<C> {
     /// The objects of lists in progress.
     listing: BTreeMap<Arc<Kind>, BTreeSet<ObjectRef>>,
     watches: BTreeMap<Arc<Kind>, Watch>,
-    /// The kinds that it could not list or watch since their last complete list.
-    unwatched: BTreeSet<Arc<Kind>>,
     synced: BTreeSet<Arc<Kind>>,
 }
 
@@ -64,7 +62,6 @@ impl<C: Controller> Process<C> {
             runner,
             listing: BTreeMap::new(),
             watches: BTreeMap::new(),
-            unwatched: BTreeSet::new(),
             synced: BTreeSet::new(),
         }
     }
@@ -109,9 +106,9 @@ impl<C: Controller> Process<C> {
         for gone in known.cloned().collect::<Vec<_>>() {
             self.deleted(&gone, now);
         }
-        self.synced.insert(Arc::clone(kind));
-        // No event reports an object that was created and deleted in the meantime.
-        if self.unwatched.remove(kind) {
+        let is_first = self.synced.insert(Arc::clone(kind));
+        // No event reports an object that was created and deleted since the previous watch ended.
+        if !is_first {
             self.enqueue_all(now);
         }
     }
@@ -120,8 +117,7 @@ impl<C: Controller> Process<C> {
     fn watched(&mut self, event: Event, now: Now) {
         match event {
             Event::WatchFailed { kind, .. } => {
-                self.watches.entry(Arc::clone(&kind)).or_default().failures += 1;
-                self.unwatched.insert(kind);
+                self.watches.entry(kind).or_default().failures += 1;
             }
             Event::ListStarted { kind } => {
                 self.watches.entry(Arc::clone(&kind)).or_default().lists += 1;

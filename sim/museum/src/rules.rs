@@ -1,6 +1,7 @@
 //! Code that the simulations of the controllers share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{Kind, Name, ObjectRef, annotation, is_deleting};
@@ -14,8 +15,8 @@ use crate::kinds::{owner, uid};
 /// The finalizer and the annotation of a foreign controller.
 pub const FOREIGN: &str = "other.example.com/hold";
 
-/// Returns whether an object had some state at any time since the creation of another one, which is in the state `state`. A controller that reads the first
-/// after the second cannot read an older state.
+/// Returns whether an object had some state at any time since the creation of another one, which is in the state `state`. A
+/// controller that reads the first after the second cannot read an older state.
 pub fn was_ever(
     history: &History,
     object: &ObjectRef,
@@ -26,8 +27,21 @@ pub fn was_ever(
     let is_same = |object: Option<&Arc<Value>>| object.is_some_and(|object| uid(object) == uid(state));
     let created = history.versions(other).iter().find(|version| is_same(version.object.as_ref()));
     let Some(created) = created else { return true };
-    let versions = history.versions_since(object, created.at);
-    versions.is_empty() || versions.iter().any(|version| test(version.object.as_deref()))
+    states_since(history, object, created.at).any(test)
+}
+
+/// Returns the state that an object had before a time, and those that it has had since. It is none while the object does not exist.
+/// A change at that very time may be later than what else happened then, such as a read.
+fn states_since<'a>(
+    history: &'a History,
+    object: &ObjectRef,
+    at: Duration,
+) -> impl Iterator<Item = Option<&'a Value>> {
+    let versions = history.versions(object);
+    let before = versions.iter().rposition(|version| version.at < at);
+    let since = &versions[before.unwrap_or(0)..];
+    // The history of an object begins with its creation.
+    before.is_none().then_some(None).into_iter().chain(since.iter().map(|it| it.object.as_deref()))
 }
 
 /// Returns whether an object was in some state all the time since a process last read it.
@@ -39,8 +53,7 @@ pub fn was_always(
 ) -> bool {
     let reads = history.process(process).and_then(|process| process.reads.get(object));
     let Some(last) = reads.and_then(|reads| reads.back()) else { return false };
-    let versions = history.versions_since(object, *last);
-    !versions.is_empty() && versions.iter().all(|version| test(version.object.as_deref()))
+    states_since(history, object, *last).all(test)
 }
 
 /// Returns whether an App no longer needs an object: it is gone, is being deleted, or is another App of the same name.

@@ -137,7 +137,8 @@ impl History {
         self.versions.get(object).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the state that an object had at a time, and those that it has had since.
+    /// Returns the state that an object had at a time, and those that it has had since. The first one is later than that time if
+    /// the object has no older state: it did not exist, or it existed before the run.
     pub fn versions_since(&self, object: &ObjectRef, at: Duration) -> &[Version] {
         let versions = self.versions(object);
         &versions[versions.iter().rposition(|version| version.at <= at).unwrap_or(0)..]

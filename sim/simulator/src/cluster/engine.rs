@@ -55,10 +55,15 @@ impl<W: FaultModel> Cluster<W> {
         process
     }
 
-    /// Crashes a process. It restarts after the delay, or never.
+    /// Crashes a process. It restarts after the delay, or never, even if an earlier crash has already scheduled a restart.
     pub fn crash(&mut self, process: usize, restart_after: Option<Duration>) {
         let it = &mut self.processes[process];
-        if !it.alive || it.is_foreign() {
+        if it.is_foreign() {
+            return;
+        }
+        if !it.alive {
+            // Only the restart of the latest incarnation takes place.
+            it.incarnation += u32::from(restart_after.is_none());
             return;
         }
         it.alive = false;
