@@ -117,6 +117,8 @@ pub struct History {
     /// All states of all objects. Copies of the history share them until they differ, and the states of processes as well.
     versions: Arc<BTreeMap<ObjectRef, Vec<Version>>>,
     processes: BTreeMap<usize, Arc<ProcessState>>,
+    /// When each process ended last, and its state then.
+    ended: BTreeMap<usize, (Duration, Arc<ProcessState>)>,
     /// The controller of each process, including crashed ones.
     controllers: BTreeMap<usize, &'static str>,
     /// The writes of processes in the last minute, by object.
@@ -153,6 +155,13 @@ impl History {
     /// Returns the state of a process; none if it is not running.
     pub fn process(&self, process: usize) -> Option<&ProcessState> {
         self.processes.get(&process).map(Arc::as_ref)
+    }
+
+    /// Returns the states in which a process may have sent a request that is executed now: its state, and if it ended in the last
+    /// minute, the state that it had then.
+    pub fn states_of_sender(&self, process: usize, now: Duration) -> impl Iterator<Item = &ProcessState> {
+        let ended = self.ended.get(&process).filter(|(at, _)| *at + MINUTE > now).map(|(_, state)| state);
+        self.processes.get(&process).into_iter().chain(ended).map(Arc::as_ref)
     }
 
     /// Returns the controller that a process runs, or has run.
@@ -225,7 +234,9 @@ impl History {
                 self.stir(at);
             }
             What::Died { process } => {
-                self.processes.remove(process);
+                if let Some(state) = self.processes.remove(process) {
+                    self.ended.insert(*process, (at, state));
+                }
             }
             What::Stepped { process, event, step, .. } => {
                 let Some(state) = self.processes.get_mut(process).map(Arc::make_mut) else { return };

@@ -261,7 +261,7 @@ fn released_applications_are_not_changed(moment: &Moment<'_>) -> Result<(), Stri
     let is_blind = |state: &ProcessState| state.refused.contains_key(&object.kind);
     if object.kind != names::application()
         || identity::of_application(old).is_some()
-        || moment.history.process(process).is_some_and(is_blind)
+        || moment.history.states_of_sender(process, moment.entry.at).any(is_blind)
     {
         return Ok(());
     }

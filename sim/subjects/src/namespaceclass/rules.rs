@@ -405,12 +405,12 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
             .any(|version| version.object.as_ref().is_some_and(|object| is_as_wanted(object, &manifest)));
         // An object that the process received may have been changed or removed since. The process can't know that before the
         // watch event arrives, and ignores events that arrive during a pass.
-        let state = moment.history.process(process);
-        let delivered = state.and_then(|state| state.observed.get(&target));
-        let before = state.and_then(|state| state.replaced.get(&target)).into_iter().flatten();
+        let states = || moment.history.states_of_sender(process, moment.entry.at);
+        let delivered = states().filter_map(|state| state.observed.get(&target));
+        let before = states().filter_map(|state| state.replaced.get(&target)).flatten();
         let before =
             before.filter(|(until, _)| *until + MINUTE > moment.entry.at).map(|(_, delivered)| delivered);
-        let delivered = delivered.into_iter().chain(before).any(|delivered| {
+        let delivered = delivered.chain(before).any(|delivered| {
             let version = &delivered["metadata"]["resourceVersion"];
             versions.iter().filter_map(|known| known.object.as_ref()).any(|object| {
                 object["metadata"]["resourceVersion"] == *version && is_as_wanted(object, &manifest)

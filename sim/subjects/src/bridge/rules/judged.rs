@@ -1,5 +1,6 @@
 //! Every pass evaluates all conditions again, even if some kinds can't be watched.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_bridge::model::service;
@@ -78,8 +79,9 @@ pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
         return Ok(());
     }
     let cluster = ObjectRef { kind: names::hosted_cluster(), ..object.clone() };
-    let observed = moment.history.process(process).and_then(|state| state.observed.get(&cluster));
-    if observed.is_some_and(|cluster| hypershift::has_completed(cluster, image)) {
+    let mut states = moment.history.states_of_sender(process, moment.entry.at);
+    let is_complete = |cluster: &Arc<Value>| hypershift::has_completed(cluster, image);
+    if states.any(|state| state.observed.get(&cluster).is_some_and(is_complete)) {
         return Ok(());
     }
     Err(format!("{object} lacks nothing, and no registry was found to have {image}"))

@@ -42,8 +42,9 @@ pub(super) fn seen<'a>(
     is_meant: impl Fn(&ObjectRef) -> bool + Copy,
 ) -> impl Iterator<Item = &'a Arc<Value>> {
     let at = moment.entry.at;
-    let process = moment.entry.by_process().and_then(|(process, _)| moment.history.process(process));
-    process.into_iter().flat_map(move |state| {
+    let process = moment.entry.by_process().map(|(process, _)| process);
+    let states = process.into_iter().flat_map(move |process| moment.history.states_of_sender(process, at));
+    states.flat_map(move |state| {
         let observed = state.observed.iter().filter(move |(target, _)| is_meant(target));
         let replaced = state.replaced.iter().filter(move |(target, _)| is_meant(target));
         let recent = replaced.flat_map(|(_, states)| states).filter(move |(until, _)| *until + REQUEST > at);
