@@ -283,7 +283,7 @@ fn a_secret_outlives_its_applications(moment: &Moment<'_>) -> Result<(), String>
     };
     let cluster = change.old.as_deref().and_then(identity::of_secret);
     let Some(cluster) = cluster.filter(|_| change.object.kind == names::secret()) else { return Ok(()) };
-    // Of several Secrets one is enough. What the process has observed is lost if it has just ended.
+    // Of several Secrets one is enough.
     let stored = moment.server.objects(&names::secret());
     let mut secrets = seen(moment, |target| target.kind == names::secret()).chain(&stored);
     let is_other = |secret: &Value| {
