@@ -33,11 +33,11 @@ impl Searched {
         Self { subject, seeds, once_failed, first: OnceLock::new() }
     }
 
-    /// Returns the number of seeds in the tier that `tests/run` sets in the environment: a tenth in `quick`, but at least 10, and tenfold in
-    /// `nightly`.
+    /// Returns the number of seeds in the tier that `tests/run` sets in the environment: a tenth in `quick` and for mutants, but at least
+    /// 10, and tenfold in `nightly`.
     pub(super) fn seeds(&self) -> u64 {
         match std::env::var("LOCKSTEP_TIER").as_deref() {
-            Ok("quick") => (self.seeds / 10).max(10),
+            Ok("quick" | "mutants") => (self.seeds / 10).max(10),
             Ok("nightly") => self.seeds * 10,
             _ => self.seeds,
         }
@@ -46,7 +46,9 @@ impl Searched {
     pub(super) fn search(&self, seeds: u64) -> Search {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let stormy = self.subject.stormy();
-        Search { seeds: 0..seeds, stormy, faults: Vec::new(), threads, keep_going: true }
+        // A mutant is caught by its first violation.
+        let keep_going = std::env::var("LOCKSTEP_TIER").as_deref() != Ok("mutants");
+        Search { seeds: 0..seeds, stormy, faults: Vec::new(), threads, keep_going }
     }
 
     /// Returns the results of all seeds. They are run once, for all tests of a controller.

@@ -126,6 +126,7 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
             differences.push(format!("namespace {name} says what keeps it from its class: {said:?}"));
         }
     }
+    differences.extend(server.objects(&names::class()).iter().filter_map(|class| invalid(class)));
     for kind in pool_kinds() {
         for object in server.objects(&kind) {
             let namespace = binding(server, metadata(&object, "namespace"));
@@ -136,6 +137,16 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
         }
     }
     differences
+}
+
+/// Returns what the status of a class says wrongly. All simulated classes are valid, and at rest all their kinds can be watched.
+fn invalid(class: &Value) -> Option<String> {
+    let mut conditions = class["status"]["conditions"].as_array().into_iter().flatten();
+    let valid = conditions.find(|it| it["type"] == names::VALID && it["status"] == "True");
+    let is_current =
+        valid.is_some_and(|valid| valid["observedGeneration"] == class["metadata"]["generation"]);
+    let says = || format!("class {} should be valid: {}", metadata(class, "name"), class["status"]);
+    (!is_current && !is_deleting(class)).then(says)
 }
 
 fn owner_kind(object: &Value) -> &str {
