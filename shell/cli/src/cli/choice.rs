@@ -5,7 +5,7 @@ use clap::builder::PossibleValuesParser;
 // The choice of controllers, which most commands take. A doc comment would become the help text of these commands.
 #[derive(Debug, clap::Args)]
 pub(super) struct Choice {
-    /// The controllers that this is about [default: all; `run`: all but the Sentinel; `plan`: those whose CRDs the cluster has, without the Sentinel]
+    /// The controllers that this is about [default: all; `run`: all but the Sentinel; `plan`: those with CRDs in the cluster, without the Sentinel]
     #[arg(
         long,
         alias = "controller",
