@@ -51,9 +51,13 @@ pub fn was_always(
     object: &ObjectRef,
     test: impl Fn(Option<&Value>) -> bool,
 ) -> bool {
-    let reads = history.process(process).and_then(|process| process.reads.get(object));
-    let Some(last) = reads.and_then(|reads| reads.back()) else { return false };
-    states_since(history, object, *last).all(test)
+    let Some(last) = last_read(history, process, object) else { return false };
+    states_since(history, object, last).all(test)
+}
+
+/// Returns when a process last read an object. What a process writes later may have been decided then: a request can be slow.
+pub fn last_read(history: &History, process: usize, object: &ObjectRef) -> Option<Duration> {
+    history.process(process)?.reads.get(object)?.back().copied()
 }
 
 /// Returns whether an App no longer needs an object: it is gone, is being deleted, or is another App of the same name.

@@ -18,6 +18,8 @@ const ONCE_FAILED: &[(&str, &[u64])] = &[
     ("mirror", &[5594, 5797, 6736, 6922, 8847, 9154, 12523, 16287, 16529, 24828, 28303, 96632]),
     // A read and a change of an object at the same time.
     ("reporter", &[18246]),
+    // The creation of a Worker that was sent before another leader deleted that Worker.
+    ("runner", &[29881]),
 ];
 
 /// Searches for a bug, and returns the number of seeds that it took and the violated invariant.

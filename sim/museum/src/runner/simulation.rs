@@ -18,7 +18,7 @@ use crate::controller::Controller as _;
 use crate::kinds::{self, NAMESPACES, app, app_of, owner, some_name, worker};
 use crate::kubelet::Kubelet;
 use crate::process::{BACKOFF, Process};
-use crate::rules::was_always;
+use crate::rules::{last_read, was_always};
 
 /// Longer than the request of a process that has crashed is in transit.
 const TRANSIT_MAX: Duration = Duration::from_secs(35);
@@ -141,14 +141,19 @@ fn what_is_done_is_not_run_again(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn a_finished_worker_is_not_replaced(moment: &Moment<'_>) -> Result<(), String> {
-    let Some(created) = creation(moment) else { return Ok(()) };
+    let (Some((process, _)), Some(created)) = (moment.entry.by_process(), creation(moment)) else {
+        return Ok(());
+    };
+    let app = app_of(created).map(|app| app.object(&kinds::app()));
+    let Some(read) = app.and_then(|app| last_read(moment.history, process, &app)) else { return Ok(()) };
     let generation = |it: &Value| (owner(it).map(str::to_owned), it["spec"]["generation"].clone());
     let is_same = |it: &Arc<Value>| generation(it) == generation(created);
     let versions = moment.history.versions(&Name::of(created).object(&worker())).iter();
     let mut versions = versions.filter(|version| version.object.as_ref().is_some_and(is_same));
     let deleted = versions.find(|version| version.object.as_deref().is_some_and(is_deleting));
     let finished = deleted.filter(|it| it.object.iter().any(|it| it["status"]["ready"] == true));
-    match finished.map(|it| it.by) {
+    // A process that still considers itself the leader may have sent the creation before the Worker was deleted.
+    match finished.filter(|it| it.at < read).map(|it| it.by) {
         Some(Author::Process(_)) => {
             Err(format!("the Worker of generation {} had finished", created["spec"]["generation"]))
         }
