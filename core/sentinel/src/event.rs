@@ -139,6 +139,9 @@ mod tests {
         for wrong in ["", "Clusters", "a/b", "1a", &"a".repeat(64)] {
             assert_eq!(ResourceType::read(wrong), None, "{wrong:?}");
         }
+        for right in ["clusters", "node-pools", "ipv4", "v1-routes2"] {
+            assert_eq!(ResourceType::read(right).as_ref().map(ResourceType::name), Some(right));
+        }
     }
 
     fn wall(time: &str) -> Wall {
