@@ -164,7 +164,8 @@ async fn update(client: &Client, namespaces: usize, changed: usize) -> anyhow::R
     let patch = Patch::Merge(json!({ "spec": { "resources": resources } }));
     let class = classes.patch("bench", &PatchParams::default(), &patch).await?;
     while status_writes().await? < before + namespaces {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        // A scrape has a series for each condition of each object: more of them would be a good part of what is measured.
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let took = began.elapsed();
     until_applied(client, namespaces, class.metadata.generation.unwrap_or_default()).await?;
