@@ -76,6 +76,12 @@ pub fn kinds(sets: &[CrdSet]) -> Vec<Arc<Kind>> {
     .collect()
 }
 
+/// Returns the names of the controllers with CRDs that define these kinds.
+pub fn defining(wanted: &[Arc<Kind>]) -> Vec<&'static str> {
+    let defines = |set: &CrdSet| kinds(std::slice::from_ref(set)).iter().any(|kind| wanted.contains(kind));
+    lockstep_crds::all().into_iter().filter(defines).map(|set| set.controller).collect()
+}
+
 /// Returns the command that installs the CRDs of these controllers. Only those that are needed: another project may have a CRD of
 /// the same name as that of another controller.
 pub fn install_command(names: &[&str], flags: &str) -> String {

@@ -93,7 +93,7 @@ async fn rows(cluster: &Cluster, kinds: &[Arc<Kind>], namespace: Option<&str>) -
     for kind in kinds {
         match cluster.list(kind, namespace.filter(|_| kind.namespaced)).await {
             Ok(objects) => rows.extend(objects.iter().map(|object| Row::of(kind, object))),
-            Err(failure) if failure.class == Class::KindNotServed => missing.push(kind.to_string()),
+            Err(failure) if failure.class == Class::KindNotServed => missing.push(Arc::clone(kind)),
             Err(failure) => {
                 return Err(failure).with_context(|| format!("list {kind} at {} failed", cluster.url));
             }
@@ -101,10 +101,10 @@ async fn rows(cluster: &Cluster, kinds: &[Arc<Kind>], namespace: Option<&str>) -
     }
     if missing.len() == kinds.len() {
         bail!(
-            "the cluster at {} does not serve {}; install the CRDs of the controllers that you use, such as with: {}",
+            "the cluster at {} does not serve {}; install those CRDs that you need, such as with: {}",
             cluster.url,
-            missing.join(", "),
-            controllers::install_command(&["namespaceclass"], "")
+            missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            controllers::install_command(&controllers::defining(&missing), "")
         );
     }
     rows.sort_by(|one, other| one.key().cmp(&other.key()));

@@ -210,15 +210,11 @@ async fn connect(config: kube::Config, sets: &[CrdSet], metrics: &Metrics) -> an
         | Class::Throttled => anyhow!("the Kubernetes API at {url} refuses to list its kinds: {failure}"),
     })?;
     if !missing.is_empty() {
-        let lacks_kinds = |set: &&CrdSet| {
-            controllers::kinds(std::slice::from_ref(set)).iter().any(|it| missing.contains(it))
-        };
-        let incomplete: Vec<&str> = sets.iter().filter(lacks_kinds).map(|set| set.controller).collect();
         let names = missing.iter().map(|kind| format!("{}.{}", kind.plural, kind.group));
         bail!(
             "the cluster at {url} does not serve {}; install the CRDs with: {}",
             names.collect::<Vec<_>>().join(", "),
-            controllers::install_command(&incomplete, "")
+            controllers::install_command(&controllers::defining(&missing), "")
         );
     }
     // If the CRD belongs to another project, its objects belong to the controller of that project.

@@ -49,6 +49,7 @@ async fn objects_are_shown_with_their_common_causes() {
     let get =
         |args: &[&str]| run(folder.path(), &[&["get", "--kubeconfig", "lockstep.kubeconfig"], args].concat());
     fails(&get(&[]), &["does not serve", "DPUService.svc.dpu.nvidia.com", "lockstep crds --controllers"]);
+    fails(&get(&["dpuservice"]), &["lockstep crds --controllers dpuservice |"]);
     let client = Client::try_from(Config::new(served.url.parse().unwrap())).unwrap();
     install(&client, "dpuservice").await;
     assert_eq!(succeeds(&get(&[])), "no objects found in namespace default; -A shows all\n");

@@ -65,13 +65,11 @@ async fn read(cluster: &Cluster, name: &str) -> Result<Option<CustomResourceDefi
     parsed.map(Some).map_err(|error| Failure::new(Class::Invalid, error.to_string()))
 }
 
-/// Returns the command that installs the CRDs of a controller.
-fn install(set: &CrdSet, more: &str) -> String {
-    controllers::install_command(&[set.controller], more)
-}
-
 fn missing(name: &str, set: &CrdSet) -> Finding {
-    let remedy = format!("install it with the chart, or with: {}", install(set, ""));
+    let remedy = format!(
+        "install it with the chart, or with: {}",
+        controllers::install_command(&[set.controller], "")
+    );
     Finding::fail(CHECK, name, "not installed", remedy)
 }
 
@@ -105,7 +103,7 @@ fn foreign(name: &str, set: &CrdSet, unknown: &[String]) -> Finding {
     let remedy = format!(
         "if it belongs to another project, as NVIDIA's DPF also defines DPUServices, this controller can't run here; if it \
          is an older one of Lockstep, upgrade it with: {}",
-        install(set, "--force-conflicts ")
+        controllers::install_command(&[set.controller], "--force-conflicts ")
     );
     Finding::fail(CHECK, name, format!("another CRD of this name, without {}", unknown.join(", ")), remedy)
 }
@@ -130,7 +128,7 @@ fn compared(
     let remedy = format!(
         "if it is older than this lockstep ({}), upgrade it with the chart, or with: {}",
         env!("CARGO_PKG_VERSION"),
-        install(set, "--force-conflicts ")
+        controllers::install_command(&[set.controller], "--force-conflicts ")
     );
     Finding::warn(CHECK, name, format!("differs from the CRD of this lockstep: {differences}"), remedy)
 }
