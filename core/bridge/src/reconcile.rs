@@ -78,6 +78,7 @@ impl Reconcile for Controller {
     fn begin(&mut self, key: &Name, now: Now) -> Next<Stage> {
         let Some(bridge) = self.store.bridges.get(key) else {
             self.store.memories.remove(key);
+            self.store.unconfirmed.forget(key);
             return Next::Done(Verdict::Converged);
         };
         if bridge.deleting {
@@ -184,7 +185,7 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
-        if let Err(verdict) = self.status_written(key, outcomes) {
+        if let Err(verdict) = self.status_written(key, &delta.conditions, outcomes) {
             return Next::Done(verdict);
         }
         if let Some(bridge) = self.store.bridges.get(key) {

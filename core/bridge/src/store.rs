@@ -9,6 +9,7 @@ use lockstep_engine::cache::{Cache, Cached};
 use lockstep_engine::object::{Name, ResourceVersion};
 use lockstep_engine::pairs;
 use lockstep_engine::refusals::Refusals;
+use lockstep_engine::unconfirmed::Unconfirmed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -33,6 +34,9 @@ pub struct Store {
     /// The objects that bridges depend on or create.
     #[serde(with = "pairs")]
     pub watched: BTreeMap<Source, Watched>,
+    /// The conditions of status writes that ended without an answer.
+    #[serde(default)]
+    pub unconfirmed: Unconfirmed<Name>,
     /// State about single bridges that no watch shows.
     #[serde(with = "pairs")]
     pub memories: BTreeMap<Name, Memory>,

@@ -8,6 +8,7 @@ use lockstep_engine::cache::Cache;
 use lockstep_engine::object::Name;
 use lockstep_engine::pairs;
 use lockstep_engine::time::{Monotonic, Now};
+use lockstep_engine::unconfirmed::Unconfirmed;
 use serde::{Deserialize, Serialize};
 
 pub mod cluster_access;
@@ -55,6 +56,9 @@ pub struct Store {
     /// The shared objects that could not be removed, and why.
     #[serde(with = "pairs")]
     pub irremovable: BTreeMap<Name, String>,
+    /// The conditions of status writes that ended without an answer.
+    #[serde(default)]
+    pub unconfirmed: Unconfirmed<Name>,
     /// When the status of a service was last written.
     #[serde(with = "pairs")]
     pub status_written_at: BTreeMap<Name, Monotonic>,

@@ -16,6 +16,7 @@
 //! | [`cache`] | the objects that watches have shown, with indexes |
 //! | [`informer`] | the watched objects of one kind, for controllers that keep them as they are |
 //! | [`conditions`] | conditions of a status |
+//! | [`unconfirmed`] | the conditions of status writes without an answer, until they are announced |
 //! | [`finalizer`] | finalizers: added and removed without changing those of other clients |
 //! | [`image`] | container images and registries |
 //! | [`object`] | objects, their kinds, names and identifiers |
@@ -56,6 +57,7 @@ pub mod recording;
 pub mod refusals;
 pub mod time;
 pub mod trace;
+pub mod unconfirmed;
 pub mod wire;
 pub mod write;
 pub mod yaml;

@@ -1,7 +1,7 @@
 //! Reports changed conditions in the log and as Events, once the status that contains them is written.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use lockstep_engine::action::{Class as FailureClass, Failure};
+use lockstep_engine::action::Failure;
 use lockstep_engine::conditions::Status;
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::{ObjectRef, Uid};
@@ -19,9 +19,7 @@ impl Controller {
         } else {
             self.store.bindings.write_failed(object.name.clone(), failure);
         }
-        if failure.class == FailureClass::Unknown && !changed.is_empty() {
-            self.store.unconfirmed.insert(object, changed.to_vec());
-        }
+        self.store.unconfirmed.write_failed(object, changed, failure);
     }
 
     /// Announces the conditions of a write without an answer that turns out to have taken effect.
@@ -32,30 +30,13 @@ impl Controller {
         shown: &[Condition],
         now: Now,
     ) {
-        let Some(unconfirmed) = self.store.unconfirmed.get(object) else { return };
-        let is_shown = |condition: &&Condition| {
-            let key = |it: &Condition| {
-                (it.type_.clone(), it.status.clone(), it.reason.clone(), it.last_transition_time.clone())
-            };
-            // The message names only the objects that were adopted last.
-            let mut parts = condition.message.split("; ");
-            shown.iter().any(|it| key(it) == key(condition) && parts.all(|part| it.message.contains(part)))
-        };
-        let written: Vec<Condition> = unconfirmed.iter().filter(is_shown).cloned().collect();
-        for condition in written {
+        for condition in self.store.unconfirmed.take_shown(object, shown) {
             self.announce(object, uid, &condition, now);
         }
     }
 
     /// Reports a changed condition in the log and as an Event.
     pub(super) fn announce(&mut self, object: &ObjectRef, uid: &Uid, condition: &Condition, now: Now) {
-        // An earlier write of it did not take effect, or is announced now.
-        if let Some(unconfirmed) = self.store.unconfirmed.get_mut(object) {
-            unconfirmed.retain(|other| other.type_ != condition.type_);
-            if unconfirmed.is_empty() {
-                self.store.unconfirmed.remove(object);
-            }
-        }
         // The adoption of another client's object needs attention, although the condition is true.
         let holds = condition.status == Status::True.as_str() && condition.type_ != OBJECTS_ADOPTED
             || condition.reason == reason::PAUSED;

@@ -46,7 +46,7 @@ impl Reconcile for Controller {
 
     fn begin(&mut self, key: &Key, now: Now) -> Next<Stage> {
         match key {
-            Key::Class(name) => self.begin_class(name, now).map(Stage::Class),
+            Key::Class(name) => self.begin_class(name).map(Stage::Class),
             Key::Namespace(name) => self.begin_namespace(name, now).map(Stage::Namespace),
             Key::Binding(name) => {
                 let next = self.begin_binding(name, now);

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_engine::action::{Class as FailureClass, Failure};
 use lockstep_engine::cache::Cache;
 use lockstep_engine::object::{Kind, ObjectRef, Uid, metadata};
 use lockstep_engine::pairs;
 use lockstep_engine::refusals::Refusals;
 use lockstep_engine::time::Monotonic;
+use lockstep_engine::unconfirmed::Unconfirmed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -51,8 +51,7 @@ pub struct Store {
     /// Whether the server has refused to let a namespace be annotated, which is reported once.
     pub is_annotating_refused: bool,
     /// The conditions of status writes that ended without an answer: it is not known yet whether they took effect.
-    #[serde(with = "pairs")]
-    pub unconfirmed: BTreeMap<ObjectRef, Vec<Condition>>,
+    pub unconfirmed: Unconfirmed<ObjectRef>,
     /// The namespaces whose label names a class that does not exist.
     pub unresolved: BTreeSet<String>,
     /// The resolved resources of each class, for one uid and generation of it.

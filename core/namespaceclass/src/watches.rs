@@ -225,7 +225,7 @@ impl Controller {
     fn forget_binding(&mut self, namespace: &str) {
         self.store.drift_backoff.remove(namespace);
         self.leave_rollouts(namespace);
-        self.store.unconfirmed.remove(&ObjectRef::namespaced(&names::binding(), namespace, namespace));
+        self.store.unconfirmed.forget(&ObjectRef::namespaced(&names::binding(), namespace, namespace));
     }
 
     /// Enqueues all classes. There are few of them, but a binding in every namespace.

@@ -269,7 +269,7 @@ impl Controller {
     }
 
     fn deletion_status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
-        self.status_written(key, outcomes)?;
+        self.status_written(key, &[], outcomes)?;
         if let Some(bridge) = self.store.bridges.get(key) {
             events::log_phase(&mut self.outbox, key, bridge);
         }

@@ -14,8 +14,8 @@ use crate::controller::Controller;
 use crate::desired::address;
 use crate::model::bridge::Bridge;
 use crate::names::bridge_ref;
-use crate::retry;
 use crate::status::{self, StatusDelta};
+use crate::{events, retry};
 
 /// A status with the conditions that it changes, and the verdict.
 type Judged = (DPFHCPBridgeStatus, Vec<Condition>, Verdict);
@@ -28,6 +28,7 @@ impl Controller {
         progress: &ReconcileProgress,
         now: Now,
     ) -> Result<(Action, StatusDelta), Verdict> {
+        self.announce_unconfirmed(key, now);
         // As soon as the address is free, the request to MetalLB is repeated.
         if progress.with_snapshot(&self.store, key, now, address::is_over) == Some(true)
             && let Some(memory) = self.store.memories.get_mut(key)
@@ -62,15 +63,30 @@ impl Controller {
         Some((wanted, changed, Verdict::Converged))
     }
 
-    /// Processes the answer to a status write. An error is the verdict with which the pass ends.
-    pub(super) fn status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
+    /// Announces the conditions of a write without an answer that turns out to have taken effect.
+    fn announce_unconfirmed(&mut self, key: &Name, now: Now) {
+        let Some(bridge) = self.store.bridges.get(key) else { return };
+        let conditions = self.store.unconfirmed.take_shown(key, &bridge.status.conditions);
+        let delta = StatusDelta { conditions, ..StatusDelta::default() };
+        events::announce(&mut self.outbox, key, bridge, &delta, now);
+    }
+
+    /// Processes the answer to a status write that changes these conditions. An error is the verdict with which the pass ends.
+    pub(super) fn status_written(
+        &mut self,
+        key: &Name,
+        changed: &[Condition],
+        outcomes: Vec<Outcome>,
+    ) -> Result<(), Verdict> {
         match only(outcomes).object() {
             Ok(object) => {
                 self.store.bridges.confirm(key.clone(), Bridge::read(&object));
+                self.store.unconfirmed.forget(key);
                 Ok(())
             }
             Err(failure) => {
                 self.store.bridges.write_failed(key.clone(), &failure);
+                self.store.unconfirmed.write_failed(key.clone(), changed, &failure);
                 let message = format!("Failed to update DPFHCPBridge status: {failure}");
                 self.outbox.notes.push(Note::Error { message, objects: vec![bridge_ref(key)] });
                 Err(Verdict::Retry {

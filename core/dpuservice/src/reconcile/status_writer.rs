@@ -34,6 +34,9 @@ impl Controller {
         now: Now,
     ) -> Next<Reporting> {
         let Some(service) = self.store.services.get(key) else { return Next::Done(Verdict::Converged) };
+        let shown = self.store.unconfirmed.take_shown(key, &service.status.conditions);
+        self.announce(key, &shown, now);
+        let Some(service) = self.store.services.get(key) else { return Next::Done(Verdict::Converged) };
         // A new time of Argo CD's last comparison alone is not written: it is written with other changes.
         let silent =
             DPUServiceStatus { reconciled_at: service.status.reconciled_at.clone(), ..wanted.clone() };
@@ -73,12 +76,14 @@ impl Controller {
         match only(outcomes).object() {
             Ok(object) => {
                 self.store.services.confirm(key.clone(), Service::read(&object));
+                self.store.unconfirmed.forget(key);
                 self.store.status_written_at.insert(key.clone(), now.monotonic);
                 self.announce(key, &changed, now);
                 verdict
             }
             Err(failure) => {
                 self.store.services.write_failed(key.clone(), &failure);
+                self.store.unconfirmed.write_failed(key.clone(), &changed, &failure);
                 Verdict::retry("writing the status", &failure)
             }
         }

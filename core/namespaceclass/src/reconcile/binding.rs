@@ -188,6 +188,7 @@ impl Controller {
         let binding = self.store.bindings.get(&name.to_owned()).filter(|binding| binding.class == asked);
         // It changed while the class was read. That change has enqueued this key.
         let Some(binding) = binding.cloned() else { return Next::Done(Verdict::Converged) };
+        self.announce_unconfirmed(&binding_ref(name), &binding.uid, &binding.status.conditions, now);
         match only(outcomes).found() {
             Ok(None) => {
                 let namespace = self.store.namespaces.get(&name.to_owned());
@@ -398,6 +399,7 @@ impl Controller {
     /// watch.
     fn written(&mut self, name: &str, object: &Value, changed: &[Condition], now: Now) -> Binding {
         let binding = Binding::read(object);
+        self.store.unconfirmed.forget(&binding_ref(name));
         for condition in changed {
             self.announce(&binding_ref(name), &binding.uid, condition, now);
         }

@@ -45,12 +45,11 @@ pub enum Stage {
 }
 
 impl Controller {
-    pub(super) fn begin_class(&mut self, name: &str, now: Now) -> Next<Stage> {
+    pub(super) fn begin_class(&mut self, name: &str) -> Next<Stage> {
         let Some(class) = self.store.classes.get(&name.to_owned()).cloned() else {
             self.forget_class(name);
             return Next::Done(Verdict::Converged);
         };
-        self.announce_unconfirmed(&class_ref(name), &class.uid, &class.status.conditions, now);
         let unknown = resolved_class::unknown_api_versions(class.resources(), &self.store.kinds);
         Next::Await(discoveries(&unknown), Stage::Discovering(unknown))
     }
@@ -84,6 +83,7 @@ impl Controller {
                 match only(outcomes).object() {
                     Ok(object) => {
                         let class = Class::read(&object);
+                        self.store.unconfirmed.forget(&class_ref(name));
                         for condition in &changed {
                             self.announce(&class_ref(name), &class.uid, condition, now);
                         }
@@ -107,7 +107,7 @@ impl Controller {
         self.store.resolved.remove(name);
         self.store.discovery_failing_since.remove(name);
         self.store.waiting.remove(name);
-        self.store.unconfirmed.remove(&class_ref(name));
+        self.store.unconfirmed.forget(&class_ref(name));
         self.wake_bindings_of(name);
         self.wake_namespaces_of(name);
     }
@@ -123,6 +123,7 @@ impl Controller {
             self.forget_class(name);
             return Next::Done(Verdict::Converged);
         };
+        self.announce_unconfirmed(&class_ref(name), &class.uid, &class.status.conditions, now);
         let content = resolved_class::resolve(name, class.resources(), class.variables(), &self.store.kinds);
         let may_pass = content.problems.iter().any(|problem| problem.may_pass);
         let content = self.enter(name, &class, content);
