@@ -11,7 +11,10 @@ use lockstep_engine::object::{Kind, ObjectRef, generation, is_deleting, metadata
 use lockstep_engine::recorder::ATTEMPTS;
 use serde_json::Value;
 
+use self::announced::Announcements;
 use crate::cluster::{Author, Change, Entry, What};
+
+mod announced;
 
 /// How long writes are kept.
 pub const MINUTE: Duration = Duration::from_mins(1);
@@ -68,6 +71,8 @@ pub struct ProcessState {
     announced: BTreeMap<Announcement, u64>,
     /// The Events that it wrote.
     events: BTreeMap<ObjectRef, WrittenEvent>,
+    /// The changes of conditions that it wrote and logged.
+    conditions: Announcements,
 }
 
 /// A Kubernetes Event: the uid of its object, the reason and the note.
@@ -205,6 +210,15 @@ impl History {
         uncounted
     }
 
+    /// Returns the conditions that a leading process of a controller has changed and not logged, or logged and not changed. It can't
+    /// log a change if it ends or loses leadership before the answer to its write, or if another client changes the condition by then.
+    pub(super) fn unlogged(&self, server: &ApiServer, controller: &str) -> Vec<String> {
+        let uid = |object: &ObjectRef| server.object(object).map(|object| metadata(object, "uid").to_owned());
+        let is_of_it = |process: &usize| self.controllers.get(process) == Some(&controller);
+        let leading = self.processes.iter().filter(|(process, state)| is_of_it(process) && state.leading);
+        leading.flat_map(|(_, state)| state.conditions.differences(uid)).collect()
+    }
+
     /// Returns whether a namespace of that name was ever marked for deletion.
     fn was_deleted(&self, namespace: &str) -> bool {
         let namespace =
@@ -285,6 +299,13 @@ impl History {
                     Author::Process(_) => self.changes_of_request.push(change.clone()),
                     Author::Client(_) | Author::ControlPlane => self.stir(at),
                 }
+                if announced::changes_conditions(change) {
+                    for (process, state) in &mut self.processes {
+                        Arc::make_mut(state)
+                            .conditions
+                            .absorb(change, change.by == Author::Process(*process));
+                    }
+                }
                 let version = Version { at, by: change.by, object: change.new.clone() };
                 let versions = Arc::make_mut(&mut self.versions);
                 versions.entry(change.object.clone()).or_default().push(version);
@@ -322,6 +343,7 @@ impl ProcessState {
             Event::LeadershipChanged { leading } => {
                 self.leading = *leading;
                 self.due.clear();
+                self.conditions = Announcements::default();
             }
             Event::ListStarted { kind } => {
                 self.listing.insert(Arc::clone(kind), BTreeSet::new());
@@ -389,6 +411,7 @@ impl ProcessState {
     }
 
     fn absorb_note(&mut self, note: &Note, at: Duration) {
+        self.conditions.logged(note);
         if let Note::EventAnnounced { uid, reason, note, .. } = note {
             *self.announced.entry((uid.to_string(), reason.clone(), note.clone())).or_default() += 1;
         }

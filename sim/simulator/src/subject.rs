@@ -97,6 +97,11 @@ pub trait SystemUnderTest: Sync {
         Duration::from_hours(1)
     }
 
+    /// Returns whether the controller logs each change of a condition when it knows that the change was written.
+    fn logs_written_conditions(&self) -> bool {
+        false
+    }
+
     /// Returns whether the controller writes nothing in the desired state, not even after it has started.
     fn becomes_idle(&self) -> bool {
         true

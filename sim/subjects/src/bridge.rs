@@ -67,6 +67,10 @@ impl SystemUnderTest for Bridge {
         rules::INVARIANTS
     }
 
+    fn logs_written_conditions(&self) -> bool {
+        true
+    }
+
     fn may_change(&self, change: &Change, server: &ApiServer, history: &History) -> Result<(), String> {
         rules::may_change(change, server, history)
     }

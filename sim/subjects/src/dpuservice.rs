@@ -65,6 +65,10 @@ impl SystemUnderTest for DpuService {
         rules::INVARIANTS
     }
 
+    fn logs_written_conditions(&self) -> bool {
+        true
+    }
+
     fn may_change(&self, change: &Change, _: &ApiServer, _: &History) -> Result<(), String> {
         rules::may_change(change)
     }

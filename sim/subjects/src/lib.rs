@@ -4,6 +4,7 @@
 
 use lockstep_sim::subject::{SmallWorld, SystemUnderTest};
 
+mod announced;
 pub mod bridge;
 pub mod bugs;
 mod dpf;

@@ -49,7 +49,7 @@ pub struct Violation {
 }
 
 /// Checked after fault injection has ended.
-pub const LIVENESS: [(&str, &str); 5] = [
+pub const LIVENESS: [(&str, &str); 6] = [
     (
         "desired_state_is_reached",
         "Once nothing goes wrong any more, the world is as it should be within the controller's bound.",
@@ -66,5 +66,9 @@ pub const LIVENESS: [(&str, &str); 5] = [
     (
         "a_new_leader_writes_nothing",
         "In a world that is as it should be a process that takes over writes nothing.",
+    ),
+    (
+        "every_condition_is_logged",
+        "At rest, the process that leads has logged each change of a condition once that it wrote, even without an answer, unless another client changed the condition before.",
     ),
 ];

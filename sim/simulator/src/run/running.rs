@@ -169,6 +169,12 @@ impl<'a> Running<'a> {
         if !uncounted.is_empty() {
             return Err(self.unmet(3, uncounted.join("; ")));
         }
+        let logging = self.members.iter().filter(|member| member.logs_written_conditions());
+        let unlogged: Vec<String> =
+            logging.flat_map(|member| self.history.unlogged(&self.cluster.server, member.name())).collect();
+        if !unlogged.is_empty() {
+            return Err(self.unmet(5, unlogged.join("; ")));
+        }
         for member in 0..self.members.len() {
             self.cluster.crash(self.leaders[member], None);
             self.lead(member);

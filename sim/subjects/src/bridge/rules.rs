@@ -17,6 +17,7 @@ mod judged;
 mod own_pool;
 
 use self::injected::has_given;
+use crate::announced;
 
 pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
@@ -129,6 +130,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         sentence: "No message advises to remove the kubeconfig of a DPUCluster that another bridge has given it.",
         holds: advice::no_advice_disconnects_another_bridge,
     },
+    announced::invariant(announced::of_bridge),
 ];
 
 /// Checks that the Bridge changes only its permitted objects: finalizers and status of bridges, the objects that it created for

@@ -52,6 +52,13 @@ pub(super) const BUGS: &[Bug] = &[
         plant: plant::<OwnsEverything>,
         garble: None,
     },
+    Bug {
+        name: "lost_answers_are_refusals",
+        sentence: "A status write without an answer counts as one that the server has refused.",
+        controller: HOST,
+        plant: plant::<LostAnswersAreRefusals>,
+        garble: None,
+    },
 ];
 
 fn taken_for_done(asked: &mut Asked, event: Event, class: Class) -> Event {
@@ -104,6 +111,27 @@ impl Flaw for UnavailableIsNotFound {
             (&mut event, action)
         {
             failure.class = Class::NotFound;
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        self.0.note(request);
+        None
+    }
+}
+
+#[derive(Default)]
+struct LostAnswersAreRefusals(Asked);
+
+impl Flaw for LostAnswersAreRefusals {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        let is_status = self.0.answered(&event).is_some_and(|action| action.name() == "patch_status");
+        if let Event::Finished { outcome: Err(failure), .. } = &mut event
+            && is_status
+            && failure.class == Class::Unknown
+        {
+            failure.class = Class::Conflict;
         }
         Some(event)
     }

@@ -72,6 +72,13 @@ pub(super) const BUGS: &[Bug] = &[
         garble: None,
     },
     Bug {
+        name: "problems_are_only_logged",
+        sentence: "A condition that reports a problem is logged, but is no Event.",
+        controller: HOST,
+        plant: plant::<NoWarningEvents>,
+        garble: None,
+    },
+    Bug {
         name: "deletion_timestamps_are_ignored",
         sentence: "A terminating namespace is treated like any other.",
         controller: HOST,
@@ -263,6 +270,26 @@ impl Flaw for NoWarnings {
                 *warning = false;
             }
         }
+    }
+}
+
+#[derive(Default)]
+struct NoWarningEvents;
+
+impl Flaw for NoWarningEvents {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        match &request.action {
+            Action::Kube(KubeRequest::Create { target, manifest })
+                if target.kind.kind == "Event" && manifest["type"] == "Warning" =>
+            {
+                Some(Ok(Success::Object(Arc::clone(manifest))))
+            }
+            _ => None,
+        }
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        step.notes.retain(|note| !matches!(note, Note::EventAnnounced { warning: true, .. }));
     }
 }
 

@@ -20,6 +20,7 @@ use serde_json::Value;
 use self::past::{EXTERNAL, REQUEST, STALE, age, lasts, seen, was_leaving};
 use super::identity;
 use super::setup::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
+use crate::announced;
 
 mod ended;
 mod judged;
@@ -143,6 +144,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         sentence: "No data of a kubeconfig is written into any object but a Secret.",
         holds: credentials_stay_in_secrets,
     },
+    announced::invariant(announced::of_dpuservice),
 ];
 
 /// Returns whether the controller created an object, even if another client has since removed its identity. A request that was in

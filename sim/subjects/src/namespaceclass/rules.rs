@@ -14,6 +14,7 @@ use serde_json::Value;
 use self::change::change_of_process;
 use super::desired::{class_of, is_as_wanted, wanted};
 use super::operations::{is_content, pool_kinds};
+use crate::announced;
 
 mod change;
 mod judged;
@@ -107,6 +108,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         sentence: "A binding is not Ready after a pass that began when a kind of its class could not be watched for minutes.",
         holds: judged::an_unwatchable_kind_is_reported,
     },
+    announced::invariant(announced::of_namespaceclass),
 ];
 
 /// Checks that the operator changes only its permitted objects: its bindings, the resources that they own, its Events, and the
