@@ -344,12 +344,23 @@ fn secrets_stay_secret(moment: &Moment<'_>) -> Result<(), String> {
         }
         What::Changed(Change { by: Author::Process(_), object, new: Some(new), .. }) => {
             let reported = if object.kind.kind == "Event" { &**new } else { &new["status"] };
-            if shows_secret(&reported.to_string()) {
+            if contains_secret(reported) {
                 return Err(format!("{object} contains the value of a Secret: {reported}"));
             }
             Ok(())
         }
         _ => Ok(()),
+    }
+}
+
+fn contains_secret(value: &Value) -> bool {
+    match value {
+        Value::String(text) => shows_secret(text),
+        Value::Array(items) => items.iter().any(contains_secret),
+        Value::Object(fields) => {
+            fields.iter().any(|(key, value)| shows_secret(key) || contains_secret(value))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

@@ -10,6 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The fastest level of compression. A list repeats the same names and prefixes, so better ones gain little.
 const LEVEL: u8 = 1;
+/// Shorter texts, in bytes, are not compressed: the compressor needs far more time and memory than they have.
+const COMPRESSED_MIN_BYTES: usize = 16 << 10;
 
 /// A document. If it contains a long list, all of it but the end is compressed.
 ///
@@ -32,18 +34,29 @@ pub(super) struct Beginning {
     pub(super) closing: String,
 }
 
-/// A compressed text.
+/// A text, compressed if it is long.
 #[derive(Debug)]
-pub(super) struct Packed(Box<[u8]>);
+pub(super) enum Packed {
+    Plain(Box<str>),
+    Compressed(Box<[u8]>),
+}
 
 impl Packed {
     pub(super) fn new(text: &str) -> Self {
-        Self(compress_to_vec(text.as_bytes(), LEVEL).into())
+        if text.len() < COMPRESSED_MIN_BYTES {
+            return Self::Plain(text.into());
+        }
+        Self::Compressed(compress_to_vec(text.as_bytes(), LEVEL).into())
     }
 
-    fn unpack(&self) -> String {
-        let text = decompress_to_vec(&self.0).expect("it was compressed here");
-        String::from_utf8(text).expect("it was a text")
+    fn unpack(&self) -> Cow<'_, str> {
+        match self {
+            Self::Plain(text) => Cow::Borrowed(text),
+            Self::Compressed(bytes) => {
+                let text = decompress_to_vec(bytes).expect("it was compressed here");
+                String::from_utf8(text).expect("it was a text").into()
+            }
+        }
     }
 }
 
@@ -74,7 +87,7 @@ impl Document {
         let Some(beginning) = &self.beginning else { return Cow::Borrowed(&self.end) };
         let Beginning { pieces, opening, closing } = &**beginning;
         match (index, pieces.get(index)) {
-            (0, Some(piece)) => Cow::Owned(piece.unpack() + closing),
+            (0, Some(piece)) => Cow::Owned(piece.unpack().into_owned() + closing),
             (_, Some(piece)) => Cow::Owned(format!("{opening}{}{closing}", piece.unpack())),
             (_, None) => Cow::Owned(format!("{opening}{}", self.end)),
         }
@@ -122,7 +135,7 @@ impl<'de> Deserialize<'de> for Document {
 mod tests {
     use std::sync::Arc;
 
-    use super::Document;
+    use super::{Document, Packed};
     use crate::document::{Condenser, Fields};
     use crate::random::Random;
 
@@ -147,7 +160,11 @@ mod tests {
         condenser.push(b"{\"id\":\"last\"}]}").unwrap();
         let document: Document = condenser.finish().unwrap();
         let beginning = document.beginning.as_ref().unwrap();
-        let held = beginning.pieces.iter().map(|piece| piece.0.len()).sum::<usize>() + document.end.len();
+        let size = |piece: &Packed| match piece {
+            Packed::Plain(text) => text.len(),
+            Packed::Compressed(bytes) => bytes.len(),
+        };
+        let held = beginning.pieces.iter().map(size).sum::<usize>() + document.end.len();
         assert!(held / count < 64 && document.text().len() / count > 140, "{held} bytes");
     }
 }

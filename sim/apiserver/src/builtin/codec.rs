@@ -52,8 +52,8 @@ pub(super) fn metadata(metadata: &Value) -> Result<Value, String> {
 #[derive(Default)]
 struct Reader {
     source: Source,
-    /// JSON names down to the current field, as in errors: without indices and keys.
-    fields: Vec<String>,
+    /// The fields down to the current one with their JSON names, as in errors: without indices and keys.
+    fields: Vec<(&'static Field, &'static str)>,
     /// The struct with the innermost of [`Self::fields`].
     holder: &'static str,
     /// The exact path, as in reports of unknown fields.
@@ -104,15 +104,18 @@ impl Reader {
         };
         let mut written = Map::new();
         for (key, value) in given {
-            if let Some(field) = fields.get(key.as_str()) {
+            if let Some((key, field)) = fields.get_key_value(key.as_str()) {
                 self.field(name, key, field, value, &mut written);
             } else {
-                let place = self.place_of(key);
-                self.unknown.push(place);
+                let outer = self.enter(key);
+                self.unknown.push(self.place.clone());
+                self.place.truncate(outer);
             }
         }
         for (key, field) in fields.iter().filter(|(key, _)| !given.contains_key(**key)) {
-            self.field(name, key, field, &Value::Null, &mut written);
+            if let Some(value) = absent(field) {
+                written.insert((*key).to_owned(), value.clone());
+            }
         }
         Value::Object(written)
     }
@@ -120,15 +123,14 @@ impl Reader {
     fn field(
         &mut self,
         holder: &'static str,
-        key: &str,
+        key: &'static str,
         field: &'static Field,
         value: &Value,
         written: &mut Map<String, Value>,
     ) {
-        let outer = (self.holder, self.place.len());
+        let outer = (self.holder, self.enter(key));
         self.holder = types::short(holder);
-        self.fields.push(format!("{}{key}", field.embedded));
-        self.place = self.place_of(key);
+        self.fields.push((field, key));
         let read = self.value(&field.shape, value);
         self.fields.pop();
         self.place.truncate(outer.1);
@@ -138,8 +140,14 @@ impl Reader {
         }
     }
 
-    fn place_of(&self, key: &str) -> String {
-        if self.place.is_empty() { key.to_owned() } else { format!("{}.{key}", self.place) }
+    /// Appends a key to the path, and returns the length to which it must be truncated again.
+    fn enter(&mut self, key: &str) -> usize {
+        let outer = self.place.len();
+        if outer > 0 {
+            self.place.push('.');
+        }
+        self.place.push_str(key);
+        outer
     }
 
     fn list(&mut self, whole: &Shape, item: &Shape, value: &Value) -> Value {
@@ -170,12 +178,11 @@ impl Reader {
         if entries.is_empty() {
             return Value::Null;
         }
-        let outer = self.place.clone();
         let mut read = Map::new();
         for (key, given) in entries {
-            self.place = self.place_of(key);
+            let outer = self.enter(key);
             read.insert(key.clone(), self.value(entry, given));
-            self.place.clone_from(&outer);
+            self.place.truncate(outer);
         }
         Value::Object(read)
     }
@@ -307,8 +314,9 @@ impl Reader {
         if self.fields.is_empty() || self.source == Source::Untyped {
             return format!("json: cannot unmarshal {what} into Go value of type {of_type}");
         }
-        let field = format!("{}.{}", self.holder, self.fields.join("."));
-        format!("json: cannot unmarshal {what} into Go struct field {field} of type {of_type}")
+        let fields = self.fields.iter().map(|(field, key)| format!(".{}{key}", field.embedded));
+        let path: String = fields.collect();
+        format!("json: cannot unmarshal {what} into Go struct field {}{path} of type {of_type}", self.holder)
     }
 
     fn save(&mut self, error: String) {
@@ -316,6 +324,15 @@ impl Reader {
             self.error.get_or_insert(error);
         }
     }
+}
+
+/// Returns what is written if a field is absent.
+fn absent(field: &'static Field) -> Option<&'static Value> {
+    let absent = field.absent.get_or_init(|| {
+        let read = Reader::default().value(&field.shape, &Value::Null);
+        (!left_out(field, &read)).then_some(read)
+    });
+    absent.as_ref()
 }
 
 fn zero(shape: &Shape) -> Value {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::resource::Resource;
 
@@ -31,6 +32,8 @@ pub(super) struct Field {
     pub(super) shape: Shape,
     pub(super) omit_empty: bool,
     pub(super) omit_zero: bool,
+    /// What is written if the field is absent, once that was needed; none if it is omitted.
+    pub(super) absent: OnceLock<Option<Value>>,
 }
 
 /// The definition of a named type.
@@ -94,6 +97,7 @@ fn field(text: &'static str) -> Field {
         shape: shape(bare),
         omit_empty: marks.contains('?'),
         omit_zero: marks.contains('!'),
+        absent: OnceLock::new(),
     }
 }
 

@@ -27,7 +27,8 @@ struct Blind<'a> {
 
 /// Returns the passes that have to leave a status of the present generation of the class.
 fn blind<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Blind<'a>> {
-    successful(moment).filter(|pass| pass.object.kind == names::binding()).filter_map(move |pass| {
+    let is_blind = |pass: &Pass<'_>| pass.object.kind == names::binding() && !pass.state.refused.is_empty();
+    successful(moment).filter(is_blind).filter_map(move |pass| {
         let namespace = pass.object.namespace.as_deref()?;
         let class = known_class(moment, pass.state, pass.stored)?;
         let spec = &class["spec"];
