@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Success, WatchCommand};
+use lockstep_engine::action::{Action, ActionId, Success, WatchCommand};
 use lockstep_engine::machine::Event;
 
 use super::memo::Stepped;
 use super::print::{Print, hash};
-use super::process::{Message, Watch};
+use super::process::{Answer, Message, Watch};
 use super::world::World;
-use crate::cluster::{Stream, What};
+use crate::cluster::{FaultVerdict, Stream, What};
 
 impl World {
     /// Delivers an event, of which the hash is given. The process itself executes requests about watches, at once; a new watch
-    /// lists at once.
+    /// lists at once. Writes of Events are executed and answered at once.
     pub(super) fn deliver(&mut self, process: usize, event: Event, id: u64) {
         let mut events = VecDeque::from([(event, id)]);
         while let Some((event, id)) = events.pop_front() {
@@ -30,9 +30,21 @@ impl World {
                 let listed = self.command(process, command);
                 events.extend(listed.into_iter().map(identified));
             }
+            let writes = step.requests.iter().filter(|request| is_event_write(&request.action));
+            let writes: Vec<ActionId> = writes.map(|request| request.id).collect();
             self.note(What::Stepped { process, now, event, step });
+            for id in writes {
+                self.execute(process, id, &FaultVerdict::Served);
+                events.extend(self.take_answer(process, id));
+            }
         }
         self.processes[process].state = self.state(process);
+    }
+
+    /// Returns the answer to a request, which is no longer in transit, as an event with its hash.
+    pub(super) fn take_answer(&mut self, process: usize, id: ActionId) -> Option<(Event, u64)> {
+        let Answer { outcome, id: answer, .. } = self.processes[process].messages.remove(&id)?.answer?;
+        Some((Event::Finished { id, outcome }, hash(&(id.0, answer))))
     }
 
     /// Starts or stops a watch, and returns the list of a new one.
@@ -105,6 +117,11 @@ impl World {
             print
         })
     }
+}
+
+/// Returns whether a request writes an Event. No decision depends on its answer, so its place in the order is not explored.
+fn is_event_write(action: &Action) -> bool {
+    action.is_write() && action.target().is_some_and(|target| target.kind.kind == "Event")
 }
 
 fn identified(event: Event) -> (Event, u64) {

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::memo::Memo;
 use super::print::hash;
-use super::process::{Answer, Process, WatchEvent};
+use super::process::{Process, WatchEvent};
 use super::server::Server;
 use super::setup::Setup;
 use super::transition::{Place, Transition};
@@ -188,9 +188,8 @@ impl World {
     }
 
     fn answer(&mut self, process: usize, id: ActionId) {
-        let message = self.processes[process].messages.remove(&id);
-        if let Some(Answer { outcome, id: answer, .. }) = message.and_then(|message| message.answer) {
-            self.deliver(process, Event::Finished { id, outcome }, hash(&(id.0, answer)));
+        if let Some((event, answer)) = self.take_answer(process, id) {
+            self.deliver(process, event, answer);
         }
     }
 
