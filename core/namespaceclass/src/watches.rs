@@ -92,8 +92,9 @@ impl Control for Controller {
                 }
             }
             Watched::Classes => {
-                let gone = self.store.classes.complete_list();
-                self.outbox.woken.extend(gone.into_iter().map(|(name, _)| Key::Class(name)));
+                for (name, _) in self.store.classes.complete_list() {
+                    self.class_is_gone(name);
+                }
             }
             Watched::Bindings => {
                 let gone = self.store.bindings.complete_list();
@@ -183,7 +184,7 @@ impl Control for Controller {
             }
             Watched::Classes => {
                 if self.store.classes.vanish(&name, version) {
-                    self.outbox.woken.push(Key::Class(name));
+                    self.class_is_gone(name);
                 }
             }
             Watched::Bindings => {
@@ -222,6 +223,13 @@ impl Control for Controller {
 }
 
 impl Controller {
+    /// Enqueues a class that the watch no longer shows. It may be back before its pass, from a list of an older state or the answer
+    /// to a write. Namespaces that were examined in between have found no class, so the pass must not find it unchanged.
+    fn class_is_gone(&mut self, name: String) {
+        self.store.resolved.remove(&name);
+        self.outbox.woken.push(Key::Class(name));
+    }
+
     fn forget_binding(&mut self, namespace: &str) {
         self.store.drift_backoff.remove(namespace);
         self.leave_rollouts(namespace);

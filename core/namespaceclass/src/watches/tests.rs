@@ -13,13 +13,12 @@ use crate::Operator;
 use crate::store::Resources;
 use crate::variables::Variables;
 
+fn config() -> Config {
+    Config { concurrency: 1, resync: Duration::from_hours(1), instance: "test".to_owned(), seed: 1 }
+}
+
 fn operator() -> Operator {
-    Operator::new(Config {
-        concurrency: 1,
-        resync: Duration::from_hours(1),
-        instance: "test".to_owned(),
-        seed: 1,
-    })
+    Operator::new(config())
 }
 
 fn now() -> Now {
@@ -204,4 +203,41 @@ fn what_the_server_accepted_stays_accepted_though_its_status_came_first() {
     assert!(!is_intact(&store));
     store.absorb_applied(&kind, &object(10));
     assert!(is_intact(&store));
+}
+
+/// A list of an old state lacks the class, and a namespace is labelled. Then the answer to a write of the class shows it again.
+#[test]
+fn a_class_that_was_gone_for_a_moment_gets_the_namespaces_that_missed_it() {
+    let mut operator = Operator::new(Config { concurrency: 2, ..config() });
+    let object = |name: &str, version: &str, labels: Value| json!({ "metadata": { "name": name, "uid": name, "generation": 1, "resourceVersion": version, "labels": labels } });
+    let config_map = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+    let mut class = object("web", "1", json!({}));
+    class["spec"]["resources"] =
+        json!([{ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } }]);
+    let mut take = |events: Vec<Event>| -> Vec<Request> {
+        events.into_iter().flat_map(|event| operator.step(event, now()).requests).collect()
+    };
+    let find = |requests: &[Request], kind: &Arc<Kind>| {
+        let found = requests.iter().find(|it| it.action.target().is_some_and(|target| target.kind == *kind));
+        found.map(|request| request.id).expect("it is requested")
+    };
+    let answer = |id, object: Value| Event::Finished { id, outcome: Ok(Success::Object(Arc::new(object))) };
+
+    take(vec![Event::Started, Event::LeadershipChanged { leading: true }]);
+    take(list(&names::namespace(), vec![object("team", "2", json!({}))]));
+    take(list(&names::binding(), Vec::new()));
+    let requests = take(list(&names::class(), vec![class.clone()]));
+    let discovery =
+        requests.iter().find(|it| matches!(it.action, Action::Kube(KubeRequest::Discover { .. })));
+    let id = discovery.expect("the kinds are discovered").id;
+    let requests = take(vec![Event::Finished { id, outcome: Ok(Success::Kinds(vec![config_map])) }]);
+    let status = find(&requests, &names::class());
+    take(list(&names::class(), Vec::new()));
+    let mut namespace = object("team", "3", json!({ names::CLASS_LABEL: "web" }));
+    let labelled = Event::Applied { kind: names::namespace(), object: Arc::new(namespace.clone()) };
+    let annotation = find(&take(vec![labelled]), &names::namespace());
+    class["metadata"]["resourceVersion"] = json!("4");
+    namespace["metadata"]["resourceVersion"] = json!("5");
+    let requests = take(vec![answer(status, class), answer(annotation, namespace)]);
+    find(&requests, &names::binding());
 }
