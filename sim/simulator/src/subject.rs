@@ -102,6 +102,11 @@ pub trait SystemUnderTest: Sync {
         false
     }
 
+    /// Returns whether the desired state must be reached without a resync. The systems around the controller may need one.
+    fn needs_no_resync(&self) -> bool {
+        true
+    }
+
     /// Returns whether the controller writes nothing in the desired state, not even after it has started.
     fn becomes_idle(&self) -> bool {
         true

@@ -83,6 +83,11 @@ impl SystemUnderTest for DpuService {
         Duration::from_mins(25)
     }
 
+    /// Argo CD notices some changes only when it compares the next time.
+    fn needs_no_resync(&self) -> bool {
+        false
+    }
+
     fn calm(&self, client: &mut dyn Client) {
         setup::restore(client);
         operations::settle(client);

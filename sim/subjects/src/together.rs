@@ -105,6 +105,10 @@ impl SystemUnderTest for Together {
         Bridge.bound() + DpuService.bound()
     }
 
+    fn needs_no_resync(&self) -> bool {
+        DpuService.needs_no_resync()
+    }
+
     fn calm(&self, client: &mut dyn Client) {
         operations::release(client);
         for member in MEMBERS {

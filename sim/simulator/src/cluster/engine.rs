@@ -98,6 +98,11 @@ impl<W: FaultModel> Cluster<W> {
         }
     }
 
+    /// Returns whether nothing is left to do until the next resync.
+    pub fn is_idle(&self) -> bool {
+        self.next(false).is_none()
+    }
+
     /// Runs until the cluster is idle, or gives up after `steps_max` steps.
     ///
     /// Resyncs do not count as work; [`Cluster::advance`] runs them.

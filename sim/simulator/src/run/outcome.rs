@@ -49,7 +49,7 @@ pub struct Violation {
 }
 
 /// Checked after fault injection has ended.
-pub const LIVENESS: [(&str, &str); 6] = [
+pub const LIVENESS: [(&str, &str); 7] = [
     (
         "desired_state_is_reached",
         "Once nothing goes wrong any more, the world is as it should be within the controller's bound.",
@@ -70,5 +70,9 @@ pub const LIVENESS: [(&str, &str); 6] = [
     (
         "every_condition_is_logged",
         "At rest, the process that leads has logged each change of a condition once that it wrote, even without an answer, unless another client changed the condition before.",
+    ),
+    (
+        "no_resync_is_needed",
+        "Once nothing goes wrong any more, and nothing is left to do until the next resync, the world is as it should be.",
     ),
 ];

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use lockstep_engine::action::Class;
 use lockstep_engine::random::Random;
 
 use super::check::check;
@@ -19,6 +20,8 @@ use crate::planned_faults::PlannedFaults;
 use crate::subject::{Checker, ClusterClient, SystemUnderTest, Testimony, World};
 use crate::trace::Trace;
 
+/// The interval of resyncs.
+const RESYNC: Duration = Duration::from_mins(10);
 /// Duration without writes that is required after convergence: two resyncs, and a little more.
 const QUIET: Duration = Duration::from_mins(21);
 /// The same for a new leader: it reconciles everything at once.
@@ -69,6 +72,8 @@ struct Running<'a> {
     requests: u64,
     /// The writes of controllers that become idle.
     writes: u64,
+    /// When a request was last refused for a reason that a person must remove. Some of these are repeated at the next resync only.
+    refused: Option<Duration>,
     journal: Option<Vec<Entry>>,
     coverage: Option<Collector>,
 }
@@ -96,6 +101,7 @@ impl<'a> Running<'a> {
             steps: 0,
             requests: 0,
             writes: 0,
+            refused: None,
             journal: keep.then(Vec::new),
             coverage: simulation.covers.then(Collector::default),
         };
@@ -154,15 +160,23 @@ impl<'a> Running<'a> {
         self.cluster.set_clocks();
         let subject = self.simulation.subject;
         subject.calm(&mut ClusterClient { cluster: &mut self.cluster, actor: "user" });
-        self.until(self.cluster.elapsed() + subject.bound())?;
-        self.differs()
+        let end = self.cluster.elapsed() + subject.bound();
+        while !self.cluster.is_idle() && self.cluster.step(end) {
+            self.digest()?;
+        }
+        let is_refused = self.refused.is_some_and(|at| at + RESYNC >= self.cluster.elapsed());
+        let is_checked = self.cluster.is_idle() && subject.needs_no_resync() && !is_refused;
+        let at_rest = if is_checked { self.differs(6) } else { Ok(()) };
+        self.until(end)?;
+        self.differs(0)?;
+        at_rest
     }
 
     /// Checks that nothing is written in the desired state, and that a new leader writes nothing either.
     fn quiet(&mut self) -> Result<(), Violation> {
         if !self.members.iter().any(|member| member.becomes_idle()) {
             self.until(self.cluster.elapsed() + BUSY)?;
-            return self.differs();
+            return self.differs(0);
         }
         self.still(QUIET, 1)?;
         let uncounted = self.history.uncounted(&self.cluster.server);
@@ -200,10 +214,10 @@ impl<'a> Running<'a> {
             }
         }
         self.cluster.advance(end.saturating_sub(self.cluster.elapsed()));
-        self.differs()
+        self.differs(0)
     }
 
-    fn differs(&self) -> Result<(), Violation> {
+    fn differs(&self, liveness: usize) -> Result<(), Violation> {
         let world = World {
             server: &self.cluster.server,
             outside: self.cluster.outside.as_deref(),
@@ -213,7 +227,7 @@ impl<'a> Running<'a> {
         if differences.is_empty() {
             return Ok(());
         }
-        Err(self.unmet(0, differences.join("; ")))
+        Err(self.unmet(liveness, differences.join("; ")))
     }
 
     fn unmet(&self, liveness: usize, seen: String) -> Violation {
@@ -390,6 +404,9 @@ impl<'a> Running<'a> {
             What::Carried(carried) => {
                 self.requests += 1;
                 self.writes += u64::from(self.counts(carried));
+                if let Some(Class::Forbidden | Class::Invalid) = carried.failed {
+                    self.refused = Some(entry.at);
+                }
             }
             What::Started { .. } | What::Died { .. } | What::Changed(_) => {}
         }
