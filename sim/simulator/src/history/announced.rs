@@ -25,8 +25,9 @@ struct Changed {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Announcements {
     written: BTreeMap<Subject, VecDeque<Changed>>,
-    /// What others have changed since: a process can't tell another leader's write from its own that got no answer.
-    of_others: BTreeSet<(Subject, String)>,
+    /// The changes that it may log as well: those of others, because it can't tell another leader's write from its own that got no
+    /// answer, and its own changes of a message.
+    optional: BTreeSet<(Subject, String)>,
     /// The conditions that it has logged without having written them.
     unfounded: Vec<String>,
 }
@@ -51,15 +52,18 @@ pub(super) fn changes_conditions(change: &Change) -> bool {
     conditions(change.old.as_deref()) != conditions(change.new.as_deref())
 }
 
-/// Returns the conditions that a change has set to another status or reason, with these.
-fn changed(change: &Change) -> Vec<(Subject, String)> {
+/// Returns the conditions that a change has set to another value, with their status and reason.
+fn changed(change: &Change, value: fn(&Value) -> String) -> Vec<(Subject, String)> {
     let Some(new) = change.new.as_deref() else { return Vec::new() };
     let before = conditions(change.old.as_deref());
-    let conditions = conditions(Some(new)).into_iter();
-    let after = conditions.map(|(name, condition)| (name, state_of(condition)));
-    let changed = after.filter(|(name, after)| before.get(name).is_none_or(|it| state_of(it) != *after));
-    let uid = metadata(new, "uid");
-    changed.map(|(name, after)| ((change.object.clone(), uid.to_owned(), name.to_owned()), after)).collect()
+    let is_changed = |name: &str, after: &Value| before.get(name).is_none_or(|it| value(it) != value(after));
+    let changed = conditions(Some(new)).into_iter().filter(|(name, after)| is_changed(name, after));
+    let subject = |name: &str| (change.object.clone(), metadata(new, "uid").to_owned(), name.to_owned());
+    changed.map(|(name, after)| (subject(name), state_of(after))).collect()
+}
+
+fn message_of(condition: &Value) -> String {
+    condition["message"].as_str().unwrap_or_default().to_owned()
 }
 
 impl Announcements {
@@ -73,7 +77,10 @@ impl Announcements {
     }
 
     fn wrote(&mut self, change: &Change) {
-        for (subject, state) in changed(change) {
+        let states = changed(change, state_of);
+        let messages = changed(change, message_of).into_iter();
+        self.optional.extend(messages.filter(|message| !states.contains(message)));
+        for (subject, state) in states {
             self.written.entry(subject).or_default().push_back(Changed { state, is_replaced: false });
         }
     }
@@ -82,10 +89,12 @@ impl Announcements {
         let (before, after) = (conditions(change.old.as_deref()), conditions(change.new.as_deref()));
         for ((object, _, name), changes) in &mut self.written {
             if *object == change.object && before.get(&**name) != after.get(&**name) {
-                changes.iter_mut().for_each(|changed| changed.is_replaced = true);
+                for changed in changes.iter_mut() {
+                    changed.is_replaced = true;
+                }
             }
         }
-        self.of_others.extend(changed(change));
+        self.optional.extend(changed(change, state_of));
     }
 
     /// Records a note of the process.
@@ -105,7 +114,7 @@ impl Announcements {
         let is_it = |((of, _, name), state): &(Subject, String)| {
             of == object && name == condition && *state == logged
         };
-        if !self.of_others.iter().any(is_it) {
+        if !self.optional.iter().any(is_it) {
             self.unfounded.push(format!("{object}: {condition} {logged} was logged, and not written"));
         }
     }
