@@ -25,8 +25,8 @@ struct Changed {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Announcements {
     written: BTreeMap<Subject, VecDeque<Changed>>,
-    /// The changes that it may log as well: those of others, because it can't tell another leader's write from its own that got no
-    /// answer, and its own changes of a message.
+    /// The changes that it may log as well: those of others, because another leader's write looks like its own that got no answer, and
+    /// its own changes of a message.
     optional: BTreeSet<(Subject, String)>,
     /// The conditions that it has logged without having written them.
     unfounded: Vec<String>,
