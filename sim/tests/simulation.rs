@@ -20,7 +20,7 @@ const HUNT_MAX: u64 = 2000;
 const HUNT_MEDIAN: u64 = 50;
 
 static NAMESPACE_CLASS: Searched =
-    Searched::new(&NamespaceClass, 1000, &[1426, 1625, 1671, 3650, 3831, 4835, 6314, 21_185, 26_953]);
+    Searched::new(&NamespaceClass, 1000, &[1426, 1625, 1671, 3650, 3831, 4835, 6314, 7367, 21_185, 26_953]);
 
 #[test]
 fn every_seed_holds_every_invariant() {

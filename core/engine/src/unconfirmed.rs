@@ -30,7 +30,8 @@ impl<K: Ord> Unconfirmed<K> {
             return;
         }
         let conditions = self.conditions.entry(key).or_default();
-        conditions.retain(|condition| changed.iter().all(|other| identity(other) != identity(condition)));
+        // Whichever of several writes took effect: they may differ in the message alone.
+        conditions.retain(|condition| !changed.contains(condition));
         conditions.extend_from_slice(changed);
     }
 
@@ -44,7 +45,12 @@ impl<K: Ord> Unconfirmed<K> {
                 identity(shown) == identity(condition) && parts.all(|part| shown.message.contains(part))
             })
         };
-        let shown = conditions.extract_if(.., |condition| is_shown(condition)).collect();
+        let mut shown: Vec<Condition> = Vec::new();
+        for condition in conditions.extract_if(.., |condition| is_shown(condition)) {
+            // Of several writes of one change, the last one has the most complete message.
+            shown.retain(|earlier| identity(earlier) != identity(&condition));
+            shown.push(condition);
+        }
         if conditions.is_empty() {
             self.conditions.remove(key);
         }
@@ -96,6 +102,18 @@ mod tests {
             std::slice::from_ref(&first)
         );
         assert_eq!(unconfirmed.take_shown(&"key", &[first]), []);
+    }
+
+    /// Two writes of one change get no answer, and the server refuses the second one.
+    #[test]
+    fn a_change_is_returned_with_the_message_that_is_shown() {
+        let mut unconfirmed = Unconfirmed::default();
+        for message in ["a", "a; b", "c"] {
+            unconfirmed.write_failed("key", &[condition("Waiting", message, 1)], &failure(Class::Unknown));
+        }
+        let written = condition("Waiting", "a; b", 1);
+        let shown = unconfirmed.take_shown(&"key", std::slice::from_ref(&written));
+        assert_eq!(shown, [written]);
     }
 
     #[test]
