@@ -19,8 +19,11 @@ const HUNT_MAX: u64 = 2000;
 /// Maximum number of seeds until half of them must be found.
 const HUNT_MEDIAN: u64 = 50;
 
-static NAMESPACE_CLASS: Searched =
-    Searched::new(&NamespaceClass, 1000, &[1426, 1625, 1671, 3650, 3831, 4835, 6314, 7367, 21_185, 26_953]);
+static NAMESPACE_CLASS: Searched = Searched::new(
+    &NamespaceClass,
+    1000,
+    &[1426, 1625, 1671, 3650, 3831, 4835, 6314, 7367, 9464, 21_185, 26_953],
+);
 
 #[test]
 fn every_seed_holds_every_invariant() {

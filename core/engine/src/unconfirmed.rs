@@ -26,7 +26,14 @@ impl<K> Default for Unconfirmed<K> {
 impl<K: Ord> Unconfirmed<K> {
     /// Records that a write failed that changes these conditions. It matters only if the write may have taken effect.
     pub fn write_failed(&mut self, key: K, changed: &[Condition], failure: &Failure) {
-        if failure.class != Class::Unknown || changed.is_empty() {
+        if failure.class == Class::Unknown {
+            self.remember(key, changed);
+        }
+    }
+
+    /// Records the conditions of a write, of which the answer is not read.
+    pub fn remember(&mut self, key: K, changed: &[Condition]) {
+        if changed.is_empty() {
             return;
         }
         let conditions = self.conditions.entry(key).or_default();

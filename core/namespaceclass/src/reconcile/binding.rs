@@ -139,6 +139,13 @@ impl Controller {
     ) -> Next<Stage> {
         // A terminating namespace is not changed, not even by a pass that began before.
         if self.store.namespaces.get(&name.to_owned()).is_none_or(|namespace| namespace.terminating) {
+            // The namespace may be back soon, if a list of an old state lacked it.
+            let changed = match &stage {
+                Stage::RecordingIntent(_, changed) => changed.as_slice(),
+                Stage::Reporting(_, changed) => changed.as_slice(),
+                _ => &[],
+            };
+            self.store.unconfirmed.remember(binding_ref(name), changed);
             return Next::Done(Verdict::Converged);
         }
         if matches!(stage, Stage::Discovering(..) | Stage::ReadingLive(..)) && self.is_paused(name) {
