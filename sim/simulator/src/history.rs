@@ -219,6 +219,11 @@ impl History {
         leading.flat_map(|(_, state)| state.conditions.differences(uid)).collect()
     }
 
+    /// Returns whether a process will try a key again. That may be later than the next resync.
+    pub(super) fn is_retrying(&self) -> bool {
+        self.processes.values().any(|state| !state.due.is_empty())
+    }
+
     /// Returns whether a namespace of that name was ever marked for deletion.
     fn was_deleted(&self, namespace: &str) -> bool {
         let namespace =

@@ -165,7 +165,8 @@ impl<'a> Running<'a> {
             self.digest()?;
         }
         let is_refused = self.refused.is_some_and(|at| at + RESYNC >= self.cluster.elapsed());
-        let is_checked = self.cluster.is_idle() && subject.needs_no_resync() && !is_refused;
+        let is_idle = self.cluster.is_idle() && !self.history.is_retrying();
+        let is_checked = is_idle && subject.needs_no_resync() && !is_refused;
         let at_rest = if is_checked { self.differs(6) } else { Ok(()) };
         self.until(end)?;
         self.differs(0)?;
