@@ -18,6 +18,17 @@ impl Controller {
         }
     }
 
+    /// Enqueues a cluster that has changed, is new or is gone, and every service: each has an Application on it.
+    pub(crate) fn cluster_changed(&mut self, name: &Name) {
+        self.outbox.woken.push(Key::Cluster(name.clone()));
+        self.wake_services();
+        // Keys that waited for its first reconcile no longer have to wait.
+        if self.store.stays(name).is_none() {
+            self.outbox.woken.push(Key::Project);
+            self.wake_eldest_unresolved();
+        }
+    }
+
     /// Enqueues the other keys that depend on an Application: the project by its server, and a cluster that is being removed.
     pub(crate) fn application_changed(&mut self, before: Option<&App>, app: &App) {
         let has_moved = before.is_some_and(|before| before.server() != app.server());

@@ -223,16 +223,6 @@ impl Control for Controller {
 }
 
 impl Controller {
-    fn cluster_changed(&mut self, name: &Name) {
-        self.outbox.woken.push(Key::Cluster(name.clone()));
-        self.wake_services();
-        // Keys that waited for its first reconcile no longer have to wait.
-        if self.store.stays(name).is_none() {
-            self.outbox.woken.push(Key::Project);
-            self.wake_eldest_unresolved();
-        }
-    }
-
     /// Records that an Application is gone, or no longer belongs to a service.
     fn application_vanished(&mut self, name: &Name, version: ResourceVersion) {
         let before = self.store.applications.get(name).cloned();

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::verdict::lagging;
 use crate::desired::removal::next_removal;
-use crate::model::service::{Service, service_ref};
+use crate::model::service::service_ref;
 use crate::state::Controller;
 
 /// What the removal of orphans waits for.
@@ -39,9 +39,7 @@ impl Controller {
                 Ok(None) => self.sweep(key),
                 Err(failure) => Next::Done(Verdict::retry("reading the DPUService", &failure)),
                 Ok(Some(object)) => {
-                    let was_wanted = self.store.is_wanted();
-                    self.store.services.absorb(key.clone(), Service::read(&object));
-                    self.service_changed(was_wanted);
+                    self.absorb_service(key, &object);
                     Next::Done(lagging())
                 }
             },

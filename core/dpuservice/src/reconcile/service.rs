@@ -45,9 +45,7 @@ use super::verdict::lagging;
 use super::{orphans, service_delete};
 use crate::desired::application::{free_name, possible_names};
 use crate::destination::{is_prepared, server};
-use crate::key::Key;
 use crate::model::application::App;
-use crate::model::cluster::Cluster;
 use crate::model::service::{Service, service_ref};
 use crate::names::{self, APPLIED, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
 use crate::state::Controller;
@@ -122,7 +120,7 @@ impl Controller {
     fn entered(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
         match only(outcomes).object() {
             Ok(object) => {
-                self.store.services.absorb(key.clone(), Service::read(&object));
+                self.confirm_service(key, &object);
                 self.prove(key, Pass { is_there: true, ..Pass::default() }, now)
             }
             Err(failure) => Next::Done(Verdict::retry("entering the finalizer", &failure)),
@@ -177,8 +175,7 @@ impl Controller {
                 },
                 Doubt::Cluster(cluster) => match outcome.found() {
                     Ok(Some(object)) if !is_deleting(&object) => {
-                        self.store.clusters.absorb(cluster.clone(), Cluster::read(&object));
-                        self.outbox.woken.push(Key::Cluster(cluster));
+                        self.absorb_cluster(&cluster, &object);
                     }
                     Ok(_) => {
                         pass.gone.insert(cluster);

@@ -27,7 +27,7 @@ use super::survey::{selector, survey, surveyed};
 use super::verdict::lagging;
 use crate::desired::removal::next_removal;
 use crate::model::application::App;
-use crate::model::service::{Service, service_ref};
+use crate::model::service::service_ref;
 use crate::names::{FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
 use crate::state::Controller;
 use crate::status::deletion::{waiting_for_applications, waiting_for_shared};
@@ -187,7 +187,7 @@ impl Controller {
     fn left(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Next<Step> {
         match only(outcomes).found() {
             Ok(Some(object)) => {
-                self.store.services.absorb(key.clone(), Service::read(&object));
+                self.confirm_service(key, &object);
                 Next::Done(Verdict::Converged)
             }
             // Another client has removed it.

@@ -13,7 +13,7 @@ use lockstep_engine::write::merge_patch;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::model::service::{Service, service_ref};
+use crate::model::service::service_ref;
 use crate::state::Controller;
 
 /// The minimum time between two status writes, unless a condition changes.
@@ -75,7 +75,7 @@ impl Controller {
     ) -> Verdict {
         match only(outcomes).object() {
             Ok(object) => {
-                self.store.services.confirm(key.clone(), Service::read(&object));
+                self.confirm_service(key, &object);
                 self.store.unconfirmed.forget(key);
                 self.store.status_written_at.insert(key.clone(), now.monotonic);
                 self.announce(key, &changed, now);
