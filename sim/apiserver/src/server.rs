@@ -123,7 +123,7 @@ impl ApiServer {
     /// Returns a server with only the system namespaces.
     pub fn new(options: &Options) -> Self {
         let mut server = Self {
-            registry: Registry::new(),
+            registry: Arc::new(Registry::new()),
             store: Store::new(options.history),
             watches: Watches::default(),
             ids: Ids::new(options.seed),

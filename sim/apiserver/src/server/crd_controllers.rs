@@ -49,13 +49,13 @@ pub(super) fn definition_stored(server: &mut ApiServer, definition: &Arc<Value>,
         let (group, plural) = (text(definition, "/spec/group"), text(definition, "/spec/names/plural"));
         let known = server.registry.get(group, plural).map(|known| known.table);
         let table = known.unwrap_or_else(|| {
-            let table = server.registry.new_table();
+            let table = Arc::make_mut(&mut server.registry).new_table();
             server.store.open(table);
             table
         });
         let resource = definition::resource(definition, table, server.store.revision());
         if !resource.versions.is_empty() {
-            server.registry.insert(Arc::new(resource));
+            Arc::make_mut(&mut server.registry).insert(Arc::new(resource));
         }
     }
     let mut settled = (**definition).clone();
@@ -149,7 +149,7 @@ fn finish_definition(server: &mut ApiServer, definition: &Arc<Value>, resource: 
     if finalizers.is_empty() {
         server.store.delete(definitions.table, name);
         if let Some(resource) = resource {
-            server.registry.retire(&resource.group, &resource.plural);
+            Arc::make_mut(&mut server.registry).retire(&resource.group, &resource.plural);
         }
     } else if finalizers.len() < meta::finalizers(&live).len() {
         let mut object = (*live).clone();
@@ -163,6 +163,6 @@ fn finish_definition(server: &mut ApiServer, definition: &Arc<Value>, resource: 
 pub(super) fn definition_removed(server: &mut ApiServer, definition: &Value) {
     let (group, plural) = (text(definition, "/spec/group"), text(definition, "/spec/names/plural"));
     if server.registry.get(group, plural).is_some_and(|resource| resource.is_custom()) {
-        server.registry.retire(group, plural);
+        Arc::make_mut(&mut server.registry).retire(group, plural);
     }
 }

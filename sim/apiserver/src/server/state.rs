@@ -13,7 +13,8 @@ use super::watch::Watches;
 /// The server.
 #[derive(Debug, Clone)]
 pub struct ApiServer {
-    pub(super) registry: Registry,
+    /// Copies of a server share it until one of them changes a CRD.
+    pub(super) registry: Arc<Registry>,
     pub(super) store: Store,
     pub(super) watches: Watches,
     pub(super) ids: Ids,

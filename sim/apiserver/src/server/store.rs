@@ -48,7 +48,8 @@ struct Table {
 pub(crate) struct Store {
     revision: u64,
     log_limit: usize,
-    tables: BTreeMap<TableId, Table>,
+    /// Copies of a store share the tables that do not change.
+    tables: BTreeMap<TableId, Arc<Table>>,
 }
 
 /// The keys of one listing: everything, one namespace, or one object.
@@ -94,17 +95,21 @@ impl Store {
         self.tables.get(&table)?.objects.get(key)
     }
 
+    /// Returns a table to change it.
+    fn table(&mut self, table: TableId) -> &mut Table {
+        Arc::make_mut(self.tables.entry(table).or_default())
+    }
+
     /// Stores an object under a new resource version.
     pub(crate) fn put(&mut self, table: TableId, key: &str, mut object: Value) -> Arc<Value> {
         self.revision += 1;
         meta::set(&mut object, "resourceVersion", self.revision.to_string());
         let object = Arc::new(object);
         let key: Arc<str> = key.into();
-        let table = self.tables.entry(table).or_default();
+        let (revision, log_limit) = (self.revision, self.log_limit);
+        let table = self.table(table);
         let old = table.objects.insert(Arc::clone(&key), Arc::clone(&object));
-        let change =
-            Change { revision: self.revision, key, old, object: Arc::clone(&object), deleted: false };
-        table.append(change, self.log_limit);
+        table.append(Change { revision, key, old, object: Arc::clone(&object), deleted: false }, log_limit);
         object
     }
 
@@ -112,17 +117,17 @@ impl Store {
     pub(crate) fn restore(&mut self, table: TableId, key: &str, object: Value) -> Arc<Value> {
         let version = meta::resource_version(&object).parse().unwrap_or(0);
         self.revision = self.revision.max(version);
-        let object = Arc::new(object);
-        let table = self.tables.entry(table).or_default();
+        let (object, trimmed) = (Arc::new(object), self.revision);
+        let table = self.table(table);
         table.objects.insert(key.into(), Arc::clone(&object));
         table.log.clear();
-        table.trimmed = self.revision;
+        table.trimmed = trimmed;
         object
     }
 
     /// Removes an object and returns its last state with the revision of the deletion.
     pub(crate) fn delete(&mut self, table: TableId, key: &str) -> Option<Arc<Value>> {
-        let table = self.tables.get_mut(&table)?;
+        let table = Arc::make_mut(self.tables.get_mut(&table)?);
         let (key, old) = table.objects.remove_entry(key)?;
         self.revision += 1;
         let mut last = (*old).clone();
@@ -196,7 +201,8 @@ impl Store {
 
     /// Opens a table that is added while the server runs.
     pub(crate) fn open(&mut self, table: TableId) {
-        self.tables.entry(table).or_default().opened = self.revision;
+        let revision = self.revision;
+        self.table(table).opened = revision;
     }
 
     /// Refuses a client's watch from a revision before the table was opened.
@@ -207,13 +213,14 @@ impl Store {
 
     /// Returns the revision of the latest change of a table.
     pub(crate) fn changed(&self, table: TableId) -> u64 {
-        let last = |table: &Table| table.log.back().map_or(table.trimmed, |change| change.revision);
+        let last = |table: &Arc<Table>| table.log.back().map_or(table.trimmed, |change| change.revision);
         self.tables.get(&table).map_or(0, last)
     }
 
     /// Drops all history: every list and watch from an older revision is answered with 410.
     pub(crate) fn compact(&mut self) {
         for table in self.tables.values_mut() {
+            let table = Arc::make_mut(table);
             table.trimmed = self.revision;
             table.log.clear();
         }
