@@ -1,24 +1,33 @@
-//! Explores small worlds of the NamespaceClass operator: completely without a bug, and with planted bugs, each of which must be found.
+//! Explores small worlds of the controllers: completely without a bug, and with planted bugs, each of which must be found.
 
 #![expect(clippy::print_stdout, reason = "the figures are for readers of a test's output")]
 
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use lockstep_sim::subject::SmallWorld;
-use lockstep_sim::{Exploration, Timeline};
-use lockstep_subjects::bugs;
+use lockstep_sim::bugs::Bug;
+use lockstep_sim::{Exploration, SmallWorld, SystemUnderTest, Timeline};
+use lockstep_subjects::bridge::Bridge;
+use lockstep_subjects::dpuservice::DpuService;
 use lockstep_subjects::namespaceclass::NamespaceClass;
 use lockstep_subjects::namespaceclass::small::{LABELLED, ONE_NAMESPACE, TWO_NAMESPACES};
+use lockstep_subjects::{bridge, bugs, dpuservice};
 
 mod allocator;
 
-/// Explores the world with a bug, and checks that a run of this many operations and faults violates an invariant.
-fn finds(bug: &str, small: &SmallWorld, faults: usize, invariant: &str) {
+/// Explores the world with a bug, and checks that a run with the first operation and this many faults violates an invariant.
+fn finds(
+    bug: &str,
+    subject: &'static dyn SystemUnderTest,
+    small: &SmallWorld,
+    faults: usize,
+    invariant: &str,
+) {
     let began = Instant::now();
-    let bug = bugs::all().into_iter().find(|it| it.name == bug).expect("a bug of that name");
+    let is_planted = |it: &&'static Bug| it.name == bug && it.controller == subject.name();
+    let bug = bugs::all().into_iter().find(is_planted).expect("a bug of that name");
     let exploration = Exploration { faults, reduced: true };
-    let explored = exploration.run(&NamespaceClass, small, Some(bug), &|_| ControlFlow::Continue(()));
+    let explored = exploration.run(subject, small, Some(bug), &|_| ControlFlow::Continue(()));
     let failure = explored.failure.unwrap_or_else(|| panic!("{} is found", bug.name));
     let violation = failure.run.violation.as_ref().expect("a violation");
     println!(
@@ -30,13 +39,14 @@ fn finds(bug: &str, small: &SmallWorld, faults: usize, invariant: &str) {
         began.elapsed()
     );
     assert_eq!(violation.invariant, invariant);
-    assert!(Timeline::of(&failure.plan, &failure.run).text().contains("label namespace red"));
+    let operation = small.users[0].operations[0].name;
+    assert!(Timeline::of(&failure.plan, &failure.run).text().contains(operation), "no {operation}");
 }
 
 /// Explores all runs of the world without faults. None violates an invariant.
-fn holds(small: &SmallWorld) {
+fn holds(subject: &'static dyn SystemUnderTest, small: &SmallWorld) {
     let exploration = Exploration { faults: 0, reduced: true };
-    let explored = exploration.run(&NamespaceClass, small, None, &|_| ControlFlow::Continue(()));
+    let explored = exploration.run(subject, small, None, &|_| ControlFlow::Continue(()));
     println!("{}: {} states, {} transitions", small.name, explored.states, explored.transitions);
     let shown = explored.failure.as_ref().map(|failure| Timeline::of(&failure.plan, &failure.run).text());
     assert!(explored.is_complete, "{}", shown.unwrap_or_default());
@@ -44,38 +54,62 @@ fn holds(small: &SmallWorld) {
 
 #[test]
 fn every_order_of_a_labelled_namespace_reaches_the_desired_state() {
-    holds(&LABELLED);
+    holds(&NamespaceClass, &LABELLED);
 }
 
-/// Takes a minute.
 #[test]
-fn every_order_of_a_changed_class_reaches_the_desired_state() {
+fn every_order_of_a_created_service_reaches_the_desired_state() {
+    holds(&DpuService, &dpuservice::small::CREATED);
+    holds(&DpuService, &dpuservice::small::RESTORED);
+}
+
+#[test]
+fn every_order_of_a_created_bridge_reaches_the_desired_state() {
+    holds(&Bridge, &bridge::small::CREATED);
+}
+
+/// Takes minutes.
+#[test]
+fn every_order_in_larger_worlds_reaches_the_desired_state() {
     if std::env::var("LOCKSTEP_TIER").is_ok_and(|tier| tier == "nightly") {
-        holds(&ONE_NAMESPACE);
+        holds(&NamespaceClass, &ONE_NAMESPACE);
+        holds(&DpuService, &dpuservice::small::DELETED);
     }
 }
 
 #[test]
 fn a_resource_that_is_never_pruned_is_found() {
-    finds("never_prunes", &ONE_NAMESPACE, 0, "desired_state_is_reached");
+    finds("never_prunes", &NamespaceClass, &ONE_NAMESPACE, 0, "desired_state_is_reached");
 }
 
 #[test]
 fn events_that_are_lost_while_busy_are_found() {
-    finds("events_are_lost_while_busy", &ONE_NAMESPACE, 0, "desired_state_is_reached");
+    finds("events_are_lost_while_busy", &NamespaceClass, &ONE_NAMESPACE, 0, "desired_state_is_reached");
 }
 
 #[test]
 fn a_resource_that_is_created_before_it_is_listed_is_found() {
-    finds("no_status_ahead", &ONE_NAMESPACE, 0, "created_resources_are_listed_first");
+    finds("no_status_ahead", &NamespaceClass, &ONE_NAMESPACE, 0, "created_resources_are_listed_first");
 }
 
 #[test]
 fn a_bug_is_found_with_two_namespaces() {
-    finds("no_status_ahead", &TWO_NAMESPACES, 0, "created_resources_are_listed_first");
+    finds("no_status_ahead", &NamespaceClass, &TWO_NAMESPACES, 0, "created_resources_are_listed_first");
 }
 
 #[test]
 fn an_unknown_outcome_that_counts_as_success_is_found() {
-    finds("unknown_is_success", &ONE_NAMESPACE, 1, "applied_means_existed");
+    finds("unknown_is_success", &NamespaceClass, &ONE_NAMESPACE, 1, "applied_means_existed");
+}
+
+#[test]
+fn reports_of_argo_cd_that_are_ignored_are_found() {
+    let world = &dpuservice::small::CREATED;
+    finds("ignores_argocd_events", &DpuService, world, 0, "desired_state_is_reached");
+}
+
+#[test]
+fn a_bridge_without_a_finalizer_is_found() {
+    let world = &bridge::small::CREATED;
+    finds("never_adds_the_finalizer", &Bridge, world, 0, "the_finalizer_is_added_first");
 }

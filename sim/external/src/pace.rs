@@ -17,6 +17,9 @@ impl Pace {
         step: (Duration::from_millis(300), Duration::from_millis(1500)),
         teardown: (Duration::from_secs(2), Duration::from_secs(5)),
     };
+    /// For explorations, in which the systems start again whenever they act: no step waits.
+    pub const AT_ONCE: Self =
+        Self { step: (Duration::ZERO, Duration::ZERO), teardown: (Duration::ZERO, Duration::ZERO) };
     /// For simulations: a control plane is ready within three minutes, and is torn down within two more.
     pub const SLOW: Self = Self {
         step: (Duration::from_millis(100), Duration::from_secs(20)),

@@ -175,6 +175,9 @@ pub struct SmallWorld {
     pub machine: fn(u64) -> Box<dyn Explorable>,
     /// Prepares the cluster before the start, in place of [`SystemUnderTest::prepare`].
     pub prepare: fn(&mut dyn Client),
+    /// Returns the systems around the controller, in place of [`SystemUnderTest::external`]. They are started again whenever they
+    /// act, so all of their state must be in their objects, and none may wait.
+    pub external: fn() -> Vec<Box<dyn Machine + Send>>,
     /// The users. Each executes its operations in order, at any time.
     pub users: &'static [User],
     /// Returns the part of the world that an object belongs to; none if it concerns several parts. The controller must treat

@@ -20,6 +20,7 @@ mod desired;
 mod operations;
 mod rules;
 mod setup;
+pub mod small;
 
 pub(crate) use self::operations::create_bridges;
 pub(crate) use self::setup::{DPF, DPU_CLUSTERS};

@@ -20,6 +20,7 @@ mod identity;
 mod operations;
 mod rules;
 mod setup;
+pub mod small;
 
 pub(crate) use self::setup::{HOLD, create_service};
 

@@ -21,7 +21,12 @@ pub fn all() -> [&'static dyn SystemUnderTest; 4] {
 
 /// Returns the small cases of a controller in which every run can be explored, the smallest first.
 pub fn explorable(controller: &str) -> &'static [SmallWorld] {
-    if controller == lockstep_crds::namespaceclass::CONTROLLER { &namespaceclass::small::ALL } else { &[] }
+    match controller {
+        lockstep_crds::namespaceclass::CONTROLLER => &namespaceclass::small::ALL,
+        lockstep_crds::dpuservice::CONTROLLER => &dpuservice::small::ALL,
+        lockstep_crds::bridge::CONTROLLER => &bridge::small::ALL,
+        _ => &[],
+    }
 }
 
 /// Returns the system under test with that name.

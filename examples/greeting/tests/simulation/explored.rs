@@ -20,6 +20,7 @@ const BOTH_CREATED: SmallWorld = SmallWorld {
     name: "two Greetings are created",
     machine,
     prepare: |client| Greetings.prepare(client),
+    external: Vec::new,
     users: &[
         User { part: Some("team-a"), operations: &[CREATE_A] },
         User { part: Some("team-b"), operations: &[CREATE_B] },

@@ -206,10 +206,13 @@ fn sim_explores_every_run_in_a_small_world() {
         assert!(text.contains(part), "{part:?} is not in {text}");
     }
     misused(
-        &scope(&["--controllers", "bridge"]),
+        &scope(&["--controllers", "sentinel"]),
         &["no chosen controller has a small world", "namespaceclass"],
     );
-    misused(&scope(&["--planted", "phases_go_back"]), &["namespaceclass has no bug \"phases_go_back\""]);
+    misused(
+        &scope(&["--controllers", "namespaceclass", "--planted", "phases_go_back"]),
+        &["namespaceclass has no bug \"phases_go_back\""],
+    );
     misused(&scope(&["--seeds", "0..1"]), &["--scope", "--seeds"]);
 }
 

@@ -14,12 +14,14 @@ use lockstep_engine::object::Kind;
 use super::print::Print;
 use super::process::{Answer, Message, SharedMachine, WatchEvent};
 use super::server::Server;
+use super::surroundings::Act;
 use crate::cluster::Change;
 
 /// Number of results per generation. A server is several times as large as a machine.
 const STEPS_MAX: usize = 20_000;
 const ANSWERS_MAX: usize = 2_000;
 const STATES_MAX: usize = 200_000;
+const ACTS_MAX: usize = 20_000;
 
 /// The results of the search so far, without the oldest.
 pub(super) struct Memo {
@@ -27,6 +29,8 @@ pub(super) struct Memo {
     pub(super) answers: Generations<Answered>,
     /// The fingerprints of machines.
     pub(super) states: Generations<Print>,
+    /// What the systems around do next.
+    pub(super) acts: Generations<Option<Arc<Act>>>,
 }
 
 impl Default for Memo {
@@ -35,6 +39,7 @@ impl Default for Memo {
             steps: Generations::new(STEPS_MAX),
             answers: Generations::new(ANSWERS_MAX),
             states: Generations::new(STATES_MAX),
+            acts: Generations::new(ACTS_MAX),
         }
     }
 }

@@ -77,7 +77,7 @@ impl World {
     fn carry_out(&mut self, process: usize, action: &Action, changes: &mut Vec<Change>) -> Outcome {
         let manager = wire::field_manager(self.processes[process].machine.get().name());
         let Action::Kube(request) = action else {
-            return Err(Failure::new(Class::Invalid, format!("nothing here executes {}", action.name())));
+            return self.carry_out_outside(process, action);
         };
         let request = &*secret::generated(request, self.server.model.revision())?;
         let encoded = wire::encode(request, &manager)?;
@@ -92,7 +92,15 @@ impl World {
         wire::decode(request, response.status(), None, response.body())
     }
 
-    /// Executes a request of a user.
+    /// Executes an action outside Kubernetes. The systems there have no state.
+    fn carry_out_outside(&self, process: usize, action: &Action) -> Outcome {
+        match self.setup.subject.outside() {
+            Some(mut systems) => systems.carry_out(process, action, self.timestamp()),
+            None => Err(Failure::new(Class::Invalid, format!("nothing here executes {}", action.name()))),
+        }
+    }
+
+    /// Executes a request of a client that is not under test.
     pub(super) fn request(
         &mut self,
         actor: &'static str,

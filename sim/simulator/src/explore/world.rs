@@ -23,6 +23,7 @@ use super::print::hash;
 use super::process::{Process, WatchEvent};
 use super::server::Server;
 use super::setup::Setup;
+use super::surroundings::Act;
 use super::transition::{Place, Transition};
 use crate::cluster::{Entry, ExternalSystems, FaultVerdict, What};
 use crate::explorable::{Explorable, plant};
@@ -55,7 +56,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Returns the world with one process that leads and has listed everything.
+    /// Returns the world with one process that leads and has listed everything. The systems around it have come to rest before.
     pub(super) fn new(setup: Arc<Setup>, faults: Vec<Place>, keep: bool) -> Result<Self, Violation> {
         let mut actors = Actors::default();
         (actors.garbage.delay, actors.namespaces.delay) = (Setup::PACE, Setup::PACE);
@@ -73,6 +74,7 @@ impl World {
             journal: keep.then(Vec::new),
             setup,
         };
+        world.settle();
         world.lead();
         world.check()?;
         Ok(world)
@@ -134,13 +136,21 @@ impl World {
         self.faults.iter().any(|place| place.permits(part))
     }
 
-    /// Returns the next deadline that counts as work in progress.
+    /// Returns when something happens next that counts as work in progress, if nothing is in transit.
     pub(super) fn next_due(&self) -> Option<Duration> {
+        let (own, act) = self.upcoming();
+        act.map(|act| act.at).or(own)
+    }
+
+    /// Returns the next deadline of the machines and the control plane, and what a system around them does before.
+    fn upcoming(&self) -> (Option<Duration>, Option<Arc<Act>>) {
         let start = self.setup.start;
+        let latest = self.disturbed + self.setup.subject.bound();
         let control_plane = self.server.next_due().map(|due| due.duration_since(start));
         let control_plane = control_plane.and_then(|due: SignedDuration| Duration::try_from(due).ok());
-        let next = self.processes.iter().filter_map(Process::deadline).chain(control_plane).min()?;
-        Some(next.max(self.clock)).filter(|next| *next <= self.disturbed + self.setup.subject.bound())
+        let own = self.processes.iter().filter_map(Process::deadline).chain(control_plane).min();
+        let own = own.map(|next| next.max(self.clock)).filter(|next| *next <= latest);
+        (own, self.next_act(own.unwrap_or(latest)))
     }
 
     /// Returns the differences between the actual and the desired state.
@@ -151,7 +161,12 @@ impl World {
     }
 
     pub(super) fn timestamp(&self) -> Timestamp {
-        self.setup.start.checked_add(self.clock).unwrap_or(Timestamp::MAX)
+        self.time_at(self.clock)
+    }
+
+    /// Returns the time at which the clock of the world shows this duration.
+    pub(super) fn time_at(&self, clock: Duration) -> Timestamp {
+        self.setup.start.checked_add(clock).unwrap_or(Timestamp::MAX)
     }
 
     /// Returns the time for the journal. Transitions at the same time are a microsecond apart.
@@ -270,8 +285,24 @@ impl World {
         }
     }
 
+    /// Lets the systems around the controller act until they only wait for others.
+    fn settle(&mut self) {
+        let latest = self.setup.subject.bound();
+        while let Some(act) = self.next_act(latest) {
+            self.clock = act.at;
+            self.act(&act);
+        }
+        self.disturbed = self.clock;
+    }
+
+    /// Advances the time to the next deadline, or to what a system around the controller does before it.
     fn advance(&mut self) {
-        let Some(due) = self.next_due() else { return };
+        let (own, act) = self.upcoming();
+        if let Some(act) = act {
+            self.clock = act.at;
+            return self.act(&act);
+        }
+        let Some(due) = own else { return };
         self.clock = due;
         let now = self.timestamp();
         let server = Arc::make_mut(&mut self.server);

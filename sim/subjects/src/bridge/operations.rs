@@ -72,7 +72,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("occupy a name", "other controller", 6, occupy),
 ];
 
-fn target(name: &str) -> ObjectRef {
+pub(super) fn target(name: &str) -> ObjectRef {
     ObjectRef::namespaced(&names::bridge(), NAMESPACE, name)
 }
 
@@ -103,14 +103,19 @@ fn bridge(name: &str, index: usize) -> Value {
 
 /// Creates one bridge before the start.
 pub(super) fn begin(client: &mut dyn Client) {
-    client.create(&names::bridge(), &bridge(BRIDGES[0], 0));
+    create_named(client, BRIDGES[0], 0);
 }
 
 /// Creates the bridge of each DPUCluster, if it does not exist.
 pub(crate) fn create_bridges(client: &mut dyn Client) {
     for (index, name) in BRIDGES.into_iter().take(DPU_CLUSTERS.len()).enumerate() {
-        client.create(&names::bridge(), &bridge(name, index));
+        create_named(client, name, index);
     }
+}
+
+/// Creates a bridge for the DPUCluster with this index, if the bridge does not exist.
+pub(super) fn create_named(client: &mut dyn Client, name: &str, index: usize) {
+    client.create(&names::bridge(), &bridge(name, index));
 }
 
 /// After fault injection has ended, gives every bridge a spec that can be satisfied and releases what users have blocked. If DPF

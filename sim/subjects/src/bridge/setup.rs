@@ -60,6 +60,22 @@ pub(super) fn namespace() -> Arc<Kind> {
 
 /// Creates the prerequisites before the start.
 pub(super) fn begin(client: &mut dyn Client) {
+    install(client);
+    restore(client);
+}
+
+/// Creates the prerequisites of one bridge.
+pub(super) fn begin_small(client: &mut dyn Client) {
+    install(client);
+    restore_dpu_cluster(client, DPU_CLUSTERS[0]);
+    create_storage(client);
+    create_pool(client);
+    write_secret(client, PULL_SECRETS[0], ".dockerconfigjson", &docker_config("1"));
+    write_secret(client, SSH_SECRETS[0], "ssh-publickey", &ssh_keys("1"));
+}
+
+/// Creates the namespaces, and installs HyperShift.
+fn install(client: &mut dyn Client) {
     for name in [NAMESPACE, DPF, METALLB] {
         client.create(&namespace(), &json!({ "metadata": { "name": name } }));
     }
@@ -71,7 +87,20 @@ pub(super) fn begin(client: &mut dyn Client) {
         };
         client.create(&kind, &object);
     }
-    restore(client);
+}
+
+fn create_storage(client: &mut dyn Client) {
+    client.create(
+        &names::storage_class(),
+        &json!({ "metadata": { "name": STORAGE_CLASS }, "provisioner": "rbd.csi.ceph.com" }),
+    );
+}
+
+fn create_pool(client: &mut dyn Client) {
+    client.create(
+        &names::pool(),
+        &json!({ "metadata": { "namespace": METALLB, "name": "vips" }, "spec": { "addresses": ["192.0.2.0/24"], "autoAssign": false } }),
+    );
 }
 
 /// Restores everything that an operation has broken. DPF is not installed again.
@@ -82,14 +111,8 @@ pub(super) fn restore(client: &mut dyn Client) {
     for name in DPU_CLUSTERS {
         restore_dpu_cluster(client, name);
     }
-    client.create(
-        &names::storage_class(),
-        &json!({ "metadata": { "name": STORAGE_CLASS }, "provisioner": "rbd.csi.ceph.com" }),
-    );
-    client.create(
-        &names::pool(),
-        &json!({ "metadata": { "namespace": METALLB, "name": "vips" }, "spec": { "addresses": ["192.0.2.0/24"], "autoAssign": false } }),
-    );
+    create_storage(client);
+    create_pool(client);
     for name in PULL_SECRETS {
         write_secret(client, name, ".dockerconfigjson", &docker_config("1"));
     }

@@ -19,6 +19,7 @@ pub const TWO_NAMESPACES: SmallWorld = SmallWorld {
     name: "two namespaces are labelled, one loses its label, and the class changes",
     machine,
     prepare,
+    external: Vec::new,
     users: &[
         User { part: Some(RED), operations: &[LABEL_RED, UNLABEL_RED] },
         User { part: Some(GREEN), operations: &[LABEL_GREEN] },

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use lockstep_sim::bugs::Bug;
 use lockstep_sim::explore::Counterexample;
-use lockstep_sim::{Exploration, Explored, Timeline};
+use lockstep_sim::{Exploration, Explored, SystemUnderTest, Timeline};
 use lockstep_subjects::explorable;
 use serde::Serialize;
 
@@ -15,6 +16,8 @@ use super::interrupt::Stop;
 use super::{files, planted, progress};
 use crate::cli::count::count;
 use crate::cli::misuse::Misuse;
+
+type Subject = &'static dyn SystemUnderTest;
 
 /// The report on all explorations.
 #[derive(Debug, Serialize)]
@@ -54,43 +57,68 @@ struct Found {
     files: Vec<String>,
 }
 
-/// Explores each small world of the chosen controllers, with at most this number of faults in each run. A violation ends it.
+/// Explores each small world of the chosen controllers, with at most this number of faults in each run: the smallest world of each
+/// controller first. A violation ends it.
 pub(super) fn search(args: &Args, faults: usize, stop: &Stop) -> anyhow::Result<Table> {
     let mut explorations: Vec<Row> = Vec::new();
-    let subjects: Vec<_> =
+    let subjects: Vec<Subject> =
         args.subjects().into_iter().filter(|it| !explorable(it.name()).is_empty()).collect();
     if subjects.is_empty() {
-        let advice = "choose namespaceclass, or leave out --controllers";
+        let advice = "choose bridge, dpuservice or namespaceclass, or leave out --controllers";
         return Err(Misuse(format!("--scope: no chosen controller has a small world; {advice}")).into());
     }
-    for subject in subjects {
-        let bug = args.planted.as_ref().map(|name| planted::named(name, subject.name())).transpose()?;
-        for (index, small) in explorable(subject.name()).iter().enumerate() {
-            let began = Instant::now();
-            let explored = progress::of_states(small.name, stop, |progress| {
-                Exploration { faults, reduced: true }.run(subject, small, bug, progress)
-            });
-            let seconds = began.elapsed().as_secs_f64();
-            let Explored { states, transitions, depth, is_complete, failure, .. } = explored;
-            let name = format!("{}-world-{}", subject.name(), index + 1);
-            let violation = failure.map(|failure| Found::new(&failure, &args.out, &name)).transpose()?;
-            explorations.push(Row {
-                controller: subject.name(),
-                world: small.name,
-                faults,
-                states,
-                transitions,
-                longest_run: depth,
-                is_complete,
-                seconds,
-                violation,
-            });
-            if !is_complete {
-                return Ok(Table { explorations });
-            }
+    let mut worlds: Vec<_> = with_bug(args, &subjects)?
+        .into_iter()
+        .flat_map(|(subject, bug)| {
+            explorable(subject.name())
+                .iter()
+                .enumerate()
+                .map(move |(index, small)| (index, subject, bug, small))
+        })
+        .collect();
+    worlds.sort_by_key(|(index, ..)| *index);
+    for (index, subject, bug, small) in worlds {
+        let began = Instant::now();
+        let explored = progress::of_states(small.name, stop, |progress| {
+            Exploration { faults, reduced: true }.run(subject, small, bug, progress)
+        });
+        let seconds = began.elapsed().as_secs_f64();
+        let Explored { states, transitions, depth, is_complete, failure, .. } = explored;
+        let name = format!("{}-world-{}", subject.name(), index + 1);
+        let violation = failure.map(|failure| Found::new(&failure, &args.out, &name)).transpose()?;
+        explorations.push(Row {
+            controller: subject.name(),
+            world: small.name,
+            faults,
+            states,
+            transitions,
+            longest_run: depth,
+            is_complete,
+            seconds,
+            violation,
+        });
+        if !is_complete {
+            return Ok(Table { explorations });
         }
     }
     Ok(Table { explorations })
+}
+
+/// Returns the controllers, each with the planted bug; without those that do not have it.
+fn with_bug(args: &Args, subjects: &[Subject]) -> anyhow::Result<Vec<(Subject, Option<&'static Bug>)>> {
+    let Some(name) = &args.planted else { return Ok(subjects.iter().map(|it| (*it, None)).collect()) };
+    let mut chosen = Vec::new();
+    let mut missing = None;
+    for subject in subjects {
+        match planted::named(name, subject.name()) {
+            Ok(bug) => chosen.push((*subject, Some(bug))),
+            Err(misuse) => missing = Some(misuse),
+        }
+    }
+    match missing {
+        Some(misuse) if chosen.is_empty() => Err(misuse),
+        _ => Ok(chosen),
+    }
 }
 
 impl Found {
