@@ -70,7 +70,7 @@ fn every_order_of_a_created_bridge_reaches_the_desired_state() {
 
 /// Takes minutes.
 #[test]
-fn every_order_in_larger_worlds_reaches_the_desired_state() {
+fn every_order_of_more_operations_reaches_the_desired_state() {
     if std::env::var("LOCKSTEP_TIER").is_ok_and(|tier| tier == "nightly") {
         holds(&NamespaceClass, &ONE_NAMESPACE);
         holds(&DpuService, &dpuservice::small::DELETED);

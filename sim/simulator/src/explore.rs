@@ -8,9 +8,10 @@
 //! ```
 //!
 //! A state is the API server, the control plane, the machines, the messages in transit, the clock and the permitted faults. The
-//! systems around the controller have no state but their objects (`surroundings`). States are copied, not computed again, and compared by a hash of 64 bits (`print`). The order between independent parts of the world
-//! is not explored (`reduce`).
+//! systems around the controller have no state but their objects (`surroundings`). States are copied, not computed again, and
+//! compared by a hash of 64 bits (`print`). The order between independent parts of the world is not explored (`reduce`).
 
+mod act;
 mod counterexample;
 mod delivery;
 mod depth_first;

@@ -11,10 +11,10 @@ use lockstep_engine::action::ActionId;
 use lockstep_engine::machine::Step;
 use lockstep_engine::object::Kind;
 
+use super::act::Act;
 use super::print::Print;
 use super::process::{Answer, Message, SharedMachine, WatchEvent};
 use super::server::Server;
-use super::surroundings::Act;
 use crate::cluster::Change;
 
 /// Number of results per generation. A server is several times as large as a machine.

@@ -16,18 +16,10 @@ use lockstep_engine::machine::{DeadlineReason, Event, Machine};
 use lockstep_engine::time::{Monotonic, Now, Wall};
 use lockstep_engine::wire;
 
+use super::act::Act;
 use super::print::hash;
 use super::world::World;
 use crate::cluster::Stream;
-
-/// What one of the systems does next.
-#[derive(Debug, Clone)]
-pub(super) struct Act {
-    /// When it does so.
-    pub(super) at: Duration,
-    system: &'static str,
-    writes: Vec<Action>,
-}
 
 impl World {
     /// Returns what one of the systems does next, unless it is later than a given time. Of two at the same time, it is the first

@@ -18,12 +18,12 @@ use lockstep_engine::random::Random;
 use lockstep_engine::time::{Monotonic, Now, Wall};
 use serde_json::Value;
 
+use super::act::Act;
 use super::memo::Memo;
 use super::print::hash;
 use super::process::{Process, WatchEvent};
 use super::server::Server;
 use super::setup::Setup;
-use super::surroundings::Act;
 use super::transition::{Place, Transition};
 use crate::cluster::{Entry, ExternalSystems, FaultVerdict, What};
 use crate::explorable::{Explorable, plant};
