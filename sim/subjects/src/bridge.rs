@@ -16,6 +16,8 @@ use lockstep_sim::invariant::Invariant;
 use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
 use serde_json::{Value, json};
 
+use crate::kinds;
+
 mod desired;
 mod operations;
 mod rules;
@@ -52,10 +54,7 @@ impl SystemUnderTest for Bridge {
     }
 
     fn prepare(&self, client: &mut dyn Client) {
-        let ours = lockstep_crds::of(self.name()).into_iter().map(|crd| json!(crd));
-        for crd in ours.chain(external::definitions(&external::BRIDGE)) {
-            client.create_kind(&crd, &[]);
-        }
+        kinds::create(client, self.name(), &external::BRIDGE);
         setup::begin(client);
         operations::begin(client);
     }

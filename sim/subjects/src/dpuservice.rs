@@ -15,6 +15,8 @@ use lockstep_sim::invariant::Invariant;
 use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
 use serde_json::{Value, json};
 
+use crate::kinds;
+
 mod desired;
 mod identity;
 mod operations;
@@ -51,10 +53,7 @@ impl SystemUnderTest for DpuService {
     }
 
     fn prepare(&self, client: &mut dyn Client) {
-        let ours = lockstep_crds::of(self.name()).into_iter().map(|crd| json!(crd));
-        for crd in ours.chain(external::definitions(&external::DPUSERVICE)) {
-            client.create_kind(&crd, &[]);
-        }
+        kinds::create(client, self.name(), &external::DPUSERVICE);
         setup::begin(client);
     }
 

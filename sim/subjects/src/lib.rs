@@ -9,6 +9,7 @@ pub mod bridge;
 pub mod bugs;
 mod dpf;
 pub mod dpuservice;
+mod kinds;
 pub mod namespaceclass;
 mod passes;
 pub mod sentinel;

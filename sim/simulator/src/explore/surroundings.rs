@@ -68,8 +68,9 @@ impl World {
         }
     }
 
-    /// Executes the writes.
+    /// Advances the time to the writes, and executes them.
     pub(super) fn act(&mut self, act: &Act) {
+        self.clock = act.at;
         let manager = wire::field_manager(act.system);
         for write in &act.writes {
             let Action::Kube(request) = write else { continue };

@@ -289,7 +289,6 @@ impl World {
     fn settle(&mut self) {
         let latest = self.setup.subject.bound();
         while let Some(act) = self.next_act(latest) {
-            self.clock = act.at;
             self.act(&act);
         }
         self.disturbed = self.clock;
@@ -299,7 +298,6 @@ impl World {
     fn advance(&mut self) {
         let (own, act) = self.upcoming();
         if let Some(act) = act {
-            self.clock = act.at;
             return self.act(&act);
         }
         let Some(due) = own else { return };

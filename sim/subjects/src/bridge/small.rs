@@ -7,11 +7,11 @@ use lockstep_external as external;
 use lockstep_external::Pace;
 use lockstep_sim::explorable::Explorable;
 use lockstep_sim::subject::{Client, Operation, SmallWorld, SystemUnderTest as _, User};
-use serde_json::json;
 
 use super::operations::{create_named, target};
 use super::setup::{self, BRIDGES};
 use super::{Bridge, config};
+use crate::kinds;
 
 /// A bridge is created.
 pub const CREATED: SmallWorld = SmallWorld {
@@ -58,9 +58,6 @@ fn around() -> Vec<Box<dyn Machine + Send>> {
 }
 
 fn prepare(client: &mut dyn Client) {
-    let ours = lockstep_crds::of(Bridge.name()).into_iter().map(|crd| json!(crd));
-    for crd in ours.chain(external::definitions(&external::BRIDGE)) {
-        client.create_kind(&crd, &[]);
-    }
+    kinds::create(client, Bridge.name(), &external::BRIDGE);
     setup::begin_small(client);
 }

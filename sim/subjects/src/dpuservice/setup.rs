@@ -80,12 +80,17 @@ pub(super) fn access(server: &str, number: u64) -> Access {
     }
 }
 
-/// Creates all clusters and one service before the start.
-pub(super) fn begin(client: &mut dyn Client) {
+/// Creates the namespaces.
+pub(super) fn create_namespaces(client: &mut dyn Client) {
     let namespaces = Kind::known("", "v1", "Namespace", "namespaces", false);
     for name in ["edge", "core", "dpf", "lab", ARGO_NAMESPACE] {
         client.create(&namespaces, &json!({ "metadata": { "name": name } }));
     }
+}
+
+/// Creates all clusters and one service before the start.
+pub(super) fn begin(client: &mut dyn Client) {
+    create_namespaces(client);
     for cluster in CLUSTERS {
         create_cluster(client, &name(cluster));
     }

@@ -1,7 +1,7 @@
 //! Worlds that are small enough to explore every run in them: a DPU cluster, and one or two services.
 
 use lockstep_dpuservice::Operator;
-use lockstep_dpuservice::names::{self, ARGO_NAMESPACE};
+use lockstep_dpuservice::names;
 use lockstep_engine::machine::Machine;
 use lockstep_engine::operator::Config;
 use lockstep_external as external;
@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::setup::{self, CLUSTERS, SERVICES, VERSIONS, name, service};
 use super::{DpuService, config};
+use crate::kinds;
 
 /// A service is created for a cluster that exists.
 pub const CREATED: SmallWorld = SmallWorld {
@@ -69,10 +70,8 @@ fn around() -> Vec<Box<dyn Machine + Send>> {
 }
 
 fn prepare(client: &mut dyn Client) {
-    let ours = lockstep_crds::of(DpuService.name()).into_iter().map(|crd| json!(crd));
-    for crd in ours.chain(external::definitions(&external::DPUSERVICE)) {
-        client.create_kind(&crd, &["edge", "dpf", ARGO_NAMESPACE]);
-    }
+    kinds::create(client, DpuService.name(), &external::DPUSERVICE);
+    setup::create_namespaces(client);
     setup::create_cluster(client, &name(CLUSTERS[0]));
 }
 
