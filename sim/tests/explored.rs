@@ -6,12 +6,13 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use lockstep_sim::bugs::Bug;
-use lockstep_sim::{Exploration, SmallWorld, SystemUnderTest, Timeline};
+use lockstep_sim::{Exploration, Explored, SmallWorld, SystemUnderTest, Timeline};
 use lockstep_subjects::bridge::Bridge;
 use lockstep_subjects::dpuservice::DpuService;
 use lockstep_subjects::namespaceclass::NamespaceClass;
 use lockstep_subjects::namespaceclass::small::{LABELLED, ONE_NAMESPACE, TWO_NAMESPACES};
-use lockstep_subjects::{bridge, bugs, dpuservice};
+use lockstep_subjects::sentinel::Sentinel;
+use lockstep_subjects::{bridge, bugs, dpuservice, sentinel};
 
 mod allocator;
 
@@ -43,37 +44,48 @@ fn finds(
     assert!(Timeline::of(&failure.plan, &failure.run).text().contains(operation), "no {operation}");
 }
 
-/// Explores all runs of the world without faults. None violates an invariant.
-fn holds(subject: &'static dyn SystemUnderTest, small: &SmallWorld) {
-    let exploration = Exploration { faults: 0, reduced: true };
+/// Explores all runs of the world with at most this number of faults. None violates an invariant.
+fn holds(subject: &'static dyn SystemUnderTest, small: &SmallWorld, faults: usize) {
+    let exploration = Exploration { faults, reduced: true };
     let explored = exploration.run(subject, small, None, &|_| ControlFlow::Continue(()));
-    println!("{}: {} states, {} transitions", small.name, explored.states, explored.transitions);
+    let Explored { states, transitions, .. } = &explored;
+    println!("{}, {faults} faults: {states} states, {transitions} transitions", small.name);
     let shown = explored.failure.as_ref().map(|failure| Timeline::of(&failure.plan, &failure.run).text());
     assert!(explored.is_complete, "{}", shown.unwrap_or_default());
 }
 
 #[test]
 fn every_order_of_a_labelled_namespace_reaches_the_desired_state() {
-    holds(&NamespaceClass, &LABELLED);
+    holds(&NamespaceClass, &LABELLED, 0);
 }
 
 #[test]
 fn every_order_of_a_created_service_reaches_the_desired_state() {
-    holds(&DpuService, &dpuservice::small::CREATED);
-    holds(&DpuService, &dpuservice::small::RESTORED);
+    holds(&DpuService, &dpuservice::small::CREATED, 0);
+    holds(&DpuService, &dpuservice::small::RESTORED, 0);
 }
 
 #[test]
 fn every_order_of_a_created_bridge_reaches_the_desired_state() {
-    holds(&Bridge, &bridge::small::CREATED);
+    holds(&Bridge, &bridge::small::CREATED, 0);
+}
+
+#[test]
+fn every_order_of_a_polled_fleet_reaches_the_desired_state() {
+    holds(&Sentinel, &sentinel::small::POLLED, 0);
+    holds(&Sentinel, &sentinel::small::CREATED, 0);
+    holds(&Sentinel, &sentinel::small::DISCONNECTED, 0);
+    holds(&Sentinel, &sentinel::small::REPLACED, 0);
 }
 
 /// Takes minutes.
 #[test]
-fn every_order_of_more_operations_reaches_the_desired_state() {
+fn every_order_of_more_operations_and_faults_reaches_the_desired_state() {
     if std::env::var("LOCKSTEP_TIER").is_ok_and(|tier| tier == "nightly") {
-        holds(&NamespaceClass, &ONE_NAMESPACE);
-        holds(&DpuService, &dpuservice::small::DELETED);
+        holds(&NamespaceClass, &ONE_NAMESPACE, 0);
+        holds(&DpuService, &dpuservice::small::DELETED, 0);
+        holds(&Sentinel, &sentinel::small::REDIRECTED, 0);
+        holds(&Sentinel, &sentinel::small::POLLED, 1);
     }
 }
 
@@ -112,4 +124,10 @@ fn reports_of_argo_cd_that_are_ignored_are_found() {
 fn a_bridge_without_a_finalizer_is_found() {
     let world = &bridge::small::CREATED;
     finds("never_adds_the_finalizer", &Bridge, world, 0, "the_finalizer_is_added_first");
+}
+
+#[test]
+fn events_that_count_before_they_are_confirmed_are_found() {
+    let world = &sentinel::small::DISCONNECTED;
+    finds("counts_what_is_sent", &Sentinel, world, 0, "published_is_counted_when_confirmed");
 }

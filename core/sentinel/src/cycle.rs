@@ -41,7 +41,7 @@ const ATTEMPTS: u32 = 5;
 const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(200), max: Duration::from_secs(5) };
 
 /// Events that are sent together.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Batch {
     /// The events.
     pub events: Arc<[CloudEvent]>,
@@ -50,7 +50,7 @@ pub struct Batch {
 }
 
 /// A cycle in progress.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Cycle {
     /// Identifies the cycle.
     pub number: u64,

@@ -10,7 +10,7 @@ use lockstep_engine::time::Monotonic;
 const RECONNECT: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_secs(30) };
 
 /// The connection to the broker.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Link {
     pub(super) is_up: bool,
     /// Whether there were failures since it was last up.

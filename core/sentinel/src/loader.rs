@@ -23,7 +23,7 @@ pub struct Loaded {
 }
 
 /// The object as the watch last showed it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Observed {
     pub(super) uid: Uid,
     pub(super) version: ResourceVersion,
@@ -49,7 +49,7 @@ impl Observed {
 }
 
 /// The state of the configuration.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Loader {
     pub(super) observed: Option<Observed>,
     pub(super) loaded: Option<Arc<Loaded>>,

@@ -38,7 +38,7 @@ const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(250), max: Dur
 const PATIENCE: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
 
 /// The position of one cycle in its list.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub struct Pager {
     dialect: Dialect,

@@ -37,7 +37,7 @@ pub struct Settings {
 }
 
 /// The state of a Sentinel.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Sentinel {
     pub(super) settings: Settings,
     pub(super) loader: Loader,
@@ -53,7 +53,7 @@ pub struct Sentinel {
     /// When it last took a step.
     pub(super) stepped: Monotonic,
     pub(super) asked: BTreeMap<ActionId, Asked>,
-    last_id: u64,
+    next_id: u64,
     pub(super) ids: Ids,
     pub(super) random: Random,
     /// Whether new work may start; false at the end.
@@ -71,7 +71,7 @@ pub struct Sentinel {
 }
 
 /// The purpose of a request.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Asked {
     Watch,
     Secret(SecretKeyRef),
@@ -97,7 +97,7 @@ impl Sentinel {
             next_poll: Monotonic::START,
             stepped: Monotonic::START,
             asked: BTreeMap::new(),
-            last_id: 0,
+            next_id: 1,
             ids: Ids::default(),
             is_acting: false,
             malformed: BTreeSet::new(),
@@ -117,8 +117,8 @@ impl Sentinel {
     }
 
     pub(super) fn ask(&mut self, action: Action, asked: Asked, step: &mut Step) {
-        self.last_id += 1;
-        let id = ActionId(self.last_id);
+        let id = ActionId(self.next_id);
+        self.next_id += 1;
         self.asked.insert(id, asked);
         step.requests.push(Request { id, action });
     }

@@ -48,7 +48,7 @@ const RETRY: Duration = Duration::from_secs(30);
 const RETRY_FORBIDDEN: Duration = Duration::from_mins(10);
 
 /// The desired status.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Conditions {
     wanted: Vec<Condition>,
     last_cycle: Option<LastCycle>,

@@ -9,7 +9,7 @@ use super::fleet::{Page, Parser};
 use super::resource::Resource;
 
 /// Resources of a page that were not visited yet, in their order.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Unvisited {
     parsed: VecDeque<Resource>,
     /// The number of resources that are left, parsed or not.

@@ -1,4 +1,4 @@
-//! Machines whose state can be copied and compared, so that a search can continue a run in more than one way.
+//! Machines and systems whose state can be copied and compared, so that a search can continue a run in more than one way.
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Write as _};
@@ -9,6 +9,7 @@ use lockstep_engine::machine::{Deadline, Event, Machine, Metric, Step, Workload,
 use lockstep_engine::time::Now;
 
 use crate::bugs::Bug;
+use crate::cluster::ExternalSystems;
 
 /// A machine whose state can be copied and compared.
 pub trait Explorable: Machine {
@@ -26,6 +27,31 @@ impl<M: Machine + Clone + Debug + 'static> Explorable for M {
 
     fn describe(&self, out: &mut String) {
         write!(out, "{self:?}").expect("a string takes everything");
+    }
+}
+
+/// Systems outside Kubernetes whose state can be copied and compared.
+pub trait ExplorableSystems: ExternalSystems {
+    /// Returns systems in the same state.
+    fn fork(&self) -> Box<dyn ExplorableSystems>;
+
+    /// Writes the state. Systems that write the same behave in the same way.
+    fn describe(&self, out: &mut String);
+}
+
+impl<S: ExternalSystems + Clone + Debug> ExplorableSystems for S {
+    fn fork(&self) -> Box<dyn ExplorableSystems> {
+        Box::new(self.clone())
+    }
+
+    fn describe(&self, out: &mut String) {
+        write!(out, "{self:?}").expect("a string takes everything");
+    }
+}
+
+impl Clone for Box<dyn ExplorableSystems> {
+    fn clone(&self) -> Self {
+        (**self).fork()
     }
 }
 

@@ -18,7 +18,7 @@ use super::crds;
 use super::history::History;
 use super::invariant::Invariant;
 use crate::cluster::{Author, Change, Cluster, Entry, ExternalSystems, FaultModel};
-use crate::explorable::Explorable;
+use crate::explorable::{Explorable, ExplorableSystems};
 
 /// A controller that can be simulated, with its environment, its operations and its invariants.
 ///
@@ -125,8 +125,17 @@ pub struct World<'a> {
 
 /// Checks a run from its beginning.
 pub trait Checker {
+    /// Returns a checker that has seen the same entries.
+    fn fork(&self) -> Box<dyn Checker>;
+
     /// Processes a journal entry. The error has the invariant's name, what it requires, and what was observed instead.
     fn see(&mut self, entry: &Entry) -> Result<(), Testimony>;
+}
+
+impl Clone for Box<dyn Checker> {
+    fn clone(&self) -> Self {
+        self.fork()
+    }
 }
 
 /// A violation that a checker found.
@@ -178,6 +187,8 @@ pub struct SmallWorld {
     /// Returns the systems around the controller, in place of [`SystemUnderTest::external`]. They are started again whenever they
     /// act, so all of their state must be in their objects, and none may wait.
     pub external: fn() -> Vec<Box<dyn Machine + Send>>,
+    /// Returns the systems outside Kubernetes, in place of [`SystemUnderTest::outside`].
+    pub outside: fn() -> Option<Box<dyn ExplorableSystems>>,
     /// The users. Each executes its operations in order, at any time.
     pub users: &'static [User],
     /// Returns the part of the world that an object belongs to; none if it concerns several parts. The controller must treat

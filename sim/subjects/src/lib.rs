@@ -26,6 +26,7 @@ pub fn explorable(controller: &str) -> &'static [SmallWorld] {
         lockstep_crds::namespaceclass::CONTROLLER => &namespaceclass::small::ALL,
         lockstep_crds::dpuservice::CONTROLLER => &dpuservice::small::ALL,
         lockstep_crds::bridge::CONTROLLER => &bridge::small::ALL,
+        lockstep_crds::sentinel::CONTROLLER => &sentinel::small::ALL,
         _ => &[],
     }
 }

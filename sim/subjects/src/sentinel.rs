@@ -23,6 +23,7 @@ mod oracle;
 mod outage_checker;
 mod publish_checker;
 mod record;
+pub mod small;
 
 use self::external::Beyond;
 use self::names::{CONFIG, NAMESPACE};
@@ -37,8 +38,7 @@ impl SystemUnderTest for Sentinel {
     }
 
     fn machine(&self, seed: u64) -> Box<dyn Machine> {
-        let (namespace, config) = (NAMESPACE.to_owned(), CONFIG.to_owned());
-        Box::new(Operator::new(Settings { namespace, config, logs_decisions: false, traces: false, seed }))
+        Box::new(Operator::new(settings(seed)))
     }
 
     fn actions(&self) -> &'static [&'static str] {
@@ -110,4 +110,9 @@ impl SystemUnderTest for Sentinel {
     fn becomes_idle(&self) -> bool {
         false
     }
+}
+
+fn settings(seed: u64) -> Settings {
+    let (namespace, config) = (NAMESPACE.to_owned(), CONFIG.to_owned());
+    Settings { namespace, config, logs_decisions: false, traces: false, seed }
 }

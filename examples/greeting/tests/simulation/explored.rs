@@ -21,6 +21,7 @@ const BOTH_CREATED: SmallWorld = SmallWorld {
     machine,
     prepare: |client| Greetings.prepare(client),
     external: Vec::new,
+    outside: || None,
     users: &[
         User { part: Some("team-a"), operations: &[CREATE_A] },
         User { part: Some("team-b"), operations: &[CREATE_B] },

@@ -1,6 +1,6 @@
 //! The transitions that are possible in a state of the world.
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{Action, Class, Failure};
 
 use super::process::{Message, Process};
 use super::server::LAG_MAX;
@@ -109,7 +109,10 @@ fn verdicts(world: &World, process: &Process, message: &Message) -> Vec<FaultVer
     if world.affords(message.part) {
         verdicts.push(FaultVerdict::Failed(Failure::new(Class::Unknown, "no answer in time")));
         if is_write {
-            verdicts.extend([FaultVerdict::AnswerLost, FaultVerdict::failed(Class::Conflict)]);
+            verdicts.push(FaultVerdict::AnswerLost);
+        }
+        if matches!(&*message.action, Action::Kube(request) if request.is_write()) {
+            verdicts.push(FaultVerdict::failed(Class::Conflict));
         }
     }
     if is_write && process.is_leading && world.affords(None) {

@@ -68,16 +68,20 @@ impl World {
         let outcome = self.carry_out(process, action, &mut changes);
         let events = self.look(&changes, input);
         let answer = self.read(outcome);
+        let has_changed = !changes.is_empty() || self.changed_outside(action, input);
         let after = std::mem::replace(&mut self.server, Arc::clone(&before));
         // A request without changes leaves the server as it was.
-        let server = if changes.is_empty() { before } else { after };
+        let server = if has_changed { after } else { before };
         Answered { server, answer, changes, events }
     }
 
     fn carry_out(&mut self, process: usize, action: &Action, changes: &mut Vec<Change>) -> Outcome {
         let manager = wire::field_manager(self.processes[process].machine.get().name());
         let Action::Kube(request) = action else {
-            return self.carry_out_outside(process, action);
+            let now = self.timestamp();
+            let outside = Arc::make_mut(&mut self.server).outside_mut();
+            let nothing = || Failure::new(Class::Invalid, format!("nothing here executes {}", action.name()));
+            return outside.ok_or_else(nothing)?.carry_out(process, action, now);
         };
         let request = &*secret::generated(request, self.server.model.revision())?;
         let encoded = wire::encode(request, &manager)?;
@@ -92,12 +96,14 @@ impl World {
         wire::decode(request, response.status(), None, response.body())
     }
 
-    /// Executes an action outside Kubernetes. The systems there have no state.
-    fn carry_out_outside(&self, process: usize, action: &Action) -> Outcome {
-        match self.setup.subject.outside() {
-            Some(mut systems) => systems.carry_out(process, action, self.timestamp()),
-            None => Err(Failure::new(Class::Invalid, format!("nothing here executes {}", action.name()))),
+    /// Returns whether an action has changed the state outside Kubernetes. The cause identifies the new state.
+    fn changed_outside(&mut self, action: &Action, cause: u64) -> bool {
+        if matches!(action, Action::Kube(_)) {
+            return false;
         }
+        let server = Arc::make_mut(&mut self.server);
+        server.id = hash(&(cause, "outside"));
+        server.print_outside()
     }
 
     /// Executes a request of a client that is not under test.

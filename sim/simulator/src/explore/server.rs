@@ -1,4 +1,4 @@
-//! The API server of a small world, with the control plane, and the names that it gives.
+//! The API server of a small world, with the control plane and the systems outside Kubernetes, and the names that it gives.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use lockstep_engine::object::metadata;
 use serde_json::Value;
 
 use super::print::{Names, Print, hash};
-use crate::cluster::{Author, Change};
+use crate::cluster::{Author, Change, ExternalSystems};
+use crate::explorable::ExplorableSystems;
 
 /// Maximum number of changes that a stale list is behind.
 pub(super) const LAG_MAX: usize = 2;
@@ -30,6 +31,9 @@ pub(super) struct Server {
     pub(super) id: u64,
     pub(super) model: ApiServer,
     actors: Actors,
+    outside: Option<Box<dyn ExplorableSystems>>,
+    /// The state outside Kubernetes.
+    outside_print: Print,
     /// The revision at which the run began. Older versions keep their numbers.
     first: u64,
     /// The object and the number of each later version.
@@ -45,10 +49,43 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn new(model: ApiServer, actors: Actors) -> Self {
-        let first = model.revision();
-        let (versions, objects, uids) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Self { id: 0, model, actors, first, versions, objects, uids, uids_id: 0, latest: VecDeque::new() }
+    pub(super) fn new(model: ApiServer, actors: Actors, outside: Option<Box<dyn ExplorableSystems>>) -> Self {
+        let mut server = Self {
+            id: 0,
+            first: model.revision(),
+            model,
+            actors,
+            outside,
+            outside_print: Print::default(),
+            versions: Vec::new(),
+            objects: BTreeMap::new(),
+            uids: BTreeMap::new(),
+            uids_id: 0,
+            latest: VecDeque::new(),
+        };
+        server.print_outside();
+        server
+    }
+
+    /// Returns the systems outside Kubernetes.
+    pub(super) fn outside(&self) -> Option<&dyn ExternalSystems> {
+        self.outside.as_ref().map(|outside| &**outside as &dyn ExternalSystems)
+    }
+
+    /// Returns the systems outside Kubernetes, of which the state must be [read](Self::print_outside) again.
+    pub(super) fn outside_mut(&mut self) -> Option<&mut dyn ExternalSystems> {
+        self.outside.as_mut().map(|outside| &mut **outside as &mut dyn ExternalSystems)
+    }
+
+    /// Reads the state outside Kubernetes. Returns whether it has changed.
+    pub(super) fn print_outside(&mut self) -> bool {
+        let mut text = String::new();
+        if let Some(outside) = &self.outside {
+            outside.describe(&mut text);
+        }
+        let print = self.print(&text, &BTreeMap::new());
+        let before = std::mem::replace(&mut self.outside_print, print);
+        before != self.outside_print
     }
 
     /// Executes a request and returns the answer with the changes that it made.
@@ -147,10 +184,11 @@ impl Server {
         hash(&(print.text, print.versions.iter().map(age).collect::<Vec<_>>()))
     }
 
-    /// Returns the fingerprint of all objects.
+    /// Returns the fingerprint of all objects and of the state outside Kubernetes.
     pub(super) fn fingerprint(&self) -> u64 {
         let state = |known: &Known| known.print.as_ref().map(|print| self.resolve(print));
-        hash(&self.objects.iter().map(|(name, known)| (name, state(known))).collect::<Vec<_>>())
+        let objects: Vec<_> = self.objects.iter().map(|(name, known)| (name, state(known))).collect();
+        hash(&(objects, self.resolve(&self.outside_print)))
     }
 
     /// Returns the fingerprint of the latest changes, from which a stale list follows.

@@ -29,7 +29,7 @@ use crate::cluster::{Entry, ExternalSystems, FaultVerdict, What};
 use crate::explorable::{Explorable, plant};
 use crate::history::History;
 use crate::run::{Violation, check};
-use crate::subject::Client;
+use crate::subject::{Checker, Client};
 
 #[derive(Clone)]
 pub(super) struct World {
@@ -47,6 +47,7 @@ pub(super) struct World {
     /// The number of transitions so far. It orders what happens at the same time.
     taken: u32,
     history: History,
+    witness: Option<Box<dyn Checker>>,
     /// The results of steps and requests; all worlds of a search share them.
     pub(super) memo: Rc<RefCell<Memo>>,
     /// The entries that are still to be checked.
@@ -61,7 +62,7 @@ impl World {
         let mut actors = Actors::default();
         (actors.garbage.delay, actors.namespaces.delay) = (Setup::PACE, Setup::PACE);
         let mut world = Self {
-            server: Arc::new(Server::new(setup.server.clone(), actors)),
+            server: Arc::new(Server::new(setup.server.clone(), actors, (setup.small.outside)())),
             processes: Vec::new(),
             users: vec![0; setup.small.users.len()],
             faults,
@@ -69,6 +70,7 @@ impl World {
             disturbed: Duration::ZERO,
             taken: 0,
             history: History::default(),
+            witness: setup.subject.witness(),
             memo: Rc::default(),
             fresh: Vec::new(),
             journal: keep.then(Vec::new),
@@ -155,8 +157,8 @@ impl World {
 
     /// Returns the differences between the actual and the desired state.
     pub(super) fn differences(&self) -> Vec<String> {
-        let world =
-            crate::subject::World { server: &self.server.model, outside: None, now: self.timestamp() };
+        let (server, outside) = (&self.server.model, self.server.outside());
+        let world = crate::subject::World { server, outside, now: self.timestamp() };
         self.setup.subject.differences(&world)
     }
 
@@ -188,6 +190,8 @@ impl World {
         for entry in std::mem::take(&mut self.fresh) {
             let checked = check(self.setup.subject, &self.server.model, &self.history, &entry);
             self.history.absorb(&entry);
+            let seen = self.witness.as_mut().map_or(Ok(()), |witness| witness.see(&entry));
+            let checked = checked.and(seen.map_err(|testimony| Violation::of(testimony, entry.at)));
             if let Some(journal) = &mut self.journal {
                 journal.push(entry);
             }
@@ -200,6 +204,10 @@ impl World {
         let operation = &self.setup.small.users[user].operations[self.users[user]];
         self.users[user] += 1;
         (operation.run)(&mut UserClient { world: self, actor: operation.actor }, &mut Random::from_seed(0));
+        let server = Arc::make_mut(&mut self.server);
+        if server.print_outside() {
+            server.id = hash(&(server.id, "operate", &self.users, self.clock));
+        }
     }
 
     fn answer(&mut self, process: usize, id: ActionId) {
@@ -271,6 +279,11 @@ impl World {
     /// Crashes a process. Its other requests never reach the server: if they did, it would be as if they had arrived earlier.
     pub(super) fn crash(&mut self, process: usize) {
         self.close_watches(process);
+        let server = Arc::make_mut(&mut self.server);
+        if let Some(outside) = server.outside_mut() {
+            outside.died(process);
+            server.print_outside();
+        }
         let it = &mut self.processes[process];
         (it.is_alive, it.is_leading) = (false, false);
         it.messages.clear();
@@ -327,7 +340,8 @@ impl Client for UserClient<'_> {
     }
 
     fn outside(&mut self) -> Option<(&mut dyn ExternalSystems, Timestamp)> {
-        None
+        let now = self.world.timestamp();
+        Some((Arc::make_mut(&mut self.world.server).outside_mut()?, now))
     }
 
     fn send(&mut self, method: Method, path: &str, media_type: &str, body: &Value) -> (u16, Value) {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::cluster::Entry;
 use crate::coverage::Reached;
 use crate::planned_faults::{Injection, Struck};
+use crate::subject::Testimony;
 
 /// The result of a run.
 #[derive(Debug, Clone)]
@@ -46,6 +47,14 @@ pub struct Violation {
     pub seen: String,
     /// Simulated time of the violation.
     pub at: Duration,
+}
+
+impl Violation {
+    /// Returns what a checker found.
+    pub(crate) fn of(testimony: Testimony, at: Duration) -> Self {
+        let Testimony { invariant, sentence, seen } = testimony;
+        Self { invariant, sentence, seen, at }
+    }
 }
 
 /// Checked after fault injection has ended.

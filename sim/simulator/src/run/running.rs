@@ -17,7 +17,7 @@ use crate::coverage::Collector;
 use crate::history::History;
 use crate::plan::{Plan, What as Fault};
 use crate::planned_faults::PlannedFaults;
-use crate::subject::{Checker, ClusterClient, SystemUnderTest, Testimony, World};
+use crate::subject::{Checker, ClusterClient, SystemUnderTest, World};
 use crate::trace::Trace;
 
 /// The interval of resyncs.
@@ -434,11 +434,6 @@ impl<'a> Running<'a> {
     fn testify(&mut self, entry: &Entry) -> Result<(), Violation> {
         let member = entry.process().and_then(|process| self.member(process));
         let Some(witness) = member.and_then(|member| self.witnesses[member].as_mut()) else { return Ok(()) };
-        witness.see(entry).map_err(|Testimony { invariant, sentence, seen }| Violation {
-            invariant,
-            sentence,
-            seen,
-            at: entry.at,
-        })
+        witness.see(entry).map_err(|testimony| Violation::of(testimony, entry.at))
     }
 }

@@ -19,6 +19,7 @@ pub const CREATED: SmallWorld = SmallWorld {
     machine,
     prepare,
     external: around,
+    outside: || Some(Box::new(setup::registry())),
     users: &[User { part: None, operations: &[CREATE] }],
     part: |_| None,
 };

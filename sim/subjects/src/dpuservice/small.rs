@@ -20,6 +20,7 @@ pub const CREATED: SmallWorld = SmallWorld {
     machine,
     prepare,
     external: around,
+    outside: || None,
     users: &[User { part: None, operations: &[CREATE] }],
     part: |_| None,
 };

@@ -20,6 +20,7 @@ pub const TWO_NAMESPACES: SmallWorld = SmallWorld {
     machine,
     prepare,
     external: Vec::new,
+    outside: || None,
     users: &[
         User { part: Some(RED), operations: &[LABEL_RED, UNLABEL_RED] },
         User { part: Some(GREEN), operations: &[LABEL_GREEN] },

@@ -96,7 +96,7 @@ pub(super) fn none() -> Value {
 }
 
 /// The expressions of a configuration.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Expressions {
     decides: Option<Meaning>,
     fields: BTreeMap<&'static str, Field>,

@@ -48,7 +48,12 @@ const HUGE_BYTES: usize = 250_000;
 /// Initial number of resources: more than the largest page.
 const RESOURCES: usize = 130;
 
+fn start() -> Timestamp {
+    Timestamp::from_second(1_700_000_000).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
 /// All systems outside Kubernetes.
+#[derive(Debug, Clone)]
 pub(super) struct Beyond {
     /// The same fleet on each host.
     fleets: [HyperFleet; 5],
@@ -63,11 +68,13 @@ pub(super) struct Beyond {
     large: Vec<String>,
     /// When the broker last accepted an event for a resource.
     pub(super) taken: BTreeMap<String, Timestamp>,
-    random: Random,
+    /// Chance; none in a small world, where adapters do not report by themselves and what was sent always arrives.
+    random: Option<Random>,
     counter: u64,
 }
 
 /// The broker and its faults.
+#[derive(Debug, Clone)]
 pub(super) struct BrokerState {
     /// The password that it accepts.
     pub(super) password: String,
@@ -84,7 +91,31 @@ pub(super) struct BrokerState {
 
 impl Beyond {
     pub(super) fn new() -> Self {
-        let start = Timestamp::from_second(1_700_000_000).unwrap_or(Timestamp::UNIX_EPOCH);
+        let start = start();
+        let mut beyond = Self::empty(Some(Random::from_seed(7)));
+        for number in 0..RESOURCES {
+            beyond.create(if number % 5 == 0 { "eu-west" } else { "us-east" }, start);
+        }
+        let ids: Vec<String> = beyond.resources().map(|resource| resource.id.clone()).collect();
+        for id in ids {
+            if beyond.below(10) > 0 {
+                beyond.report(&id, true, start);
+            }
+        }
+        beyond
+    }
+
+    /// Returns systems with a few resources and without chance.
+    pub(super) fn small(resources: usize) -> Self {
+        let mut beyond = Self::empty(None);
+        for _ in 0..resources {
+            beyond.create("us-east", start());
+        }
+        beyond
+    }
+
+    fn empty(random: Option<Random>) -> Self {
+        let start = start();
         let fleet = |host: Place| {
             let mut fleet = HyperFleet::new(host.dialect, 7);
             fleet.release(host.release);
@@ -94,7 +125,7 @@ impl Beyond {
             }
             fleet
         };
-        let mut beyond = Self {
+        Self {
             fleets: HOSTS.map(fleet),
             broker: BrokerState {
                 password: PASSWORD.to_owned(),
@@ -109,17 +140,13 @@ impl Beyond {
             unreadable: (BTreeSet::new(), start),
             large: Vec::new(),
             taken: BTreeMap::new(),
-            random: Random::from_seed(7),
+            random,
             counter: 0,
-        };
-        for number in 0..RESOURCES {
-            beyond.create(if number % 5 == 0 { "eu-west" } else { "us-east" }, start);
         }
-        let ids: Vec<String> = beyond.resources().map(|resource| resource.id.clone()).collect();
-        for id in ids.iter().filter(|_| beyond.random.below(10) > 0).cloned().collect::<Vec<_>>() {
-            beyond.report(&id, true, start);
-        }
-        beyond
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.random.as_mut().map_or(0, |random| random.below(limit))
     }
 
     /// Returns the resources in the specification's dialect.
@@ -229,7 +256,7 @@ impl Beyond {
                 Ok(Success::Oversized { why: "the answer is too long".to_owned(), is_late })
             }
             200 => {
-                let chunk = 1 + usize::try_from(self.random.below(2000)).unwrap_or(0);
+                let chunk = 1 + usize::try_from(self.below(2000)).unwrap_or(0);
                 // Lists are short here: parts of a real size would never occur.
                 let mut document = Condenser::with_parts(keep, 20 * chunk);
                 let is_read = answer.body().chunks(chunk).all(|chunk| document.push(chunk).is_ok());
@@ -286,7 +313,7 @@ impl Beyond {
         }
         if self.broker.connected.is_empty() {
             // Some of the messages sent just before still arrive.
-            if self.random.below(2) == 0 {
+            if self.below(2) == 0 {
                 self.deliver(event, now);
             }
             return Err(Failure::new(Class::Unknown, "the connection was lost"));
@@ -311,10 +338,10 @@ impl Beyond {
     fn deliver(&mut self, event: &CloudEvent, now: Timestamp) {
         let id = event.data["id"].as_str().unwrap_or_default().to_owned();
         self.taken.insert(id.clone(), now);
-        if self.random.below(4) > 0 {
+        if self.below(4) > 0 {
             self.counter += 1;
-            let delay = Duration::from_millis(200 + self.random.below(3000));
-            let ready = self.random.below(3) > 0;
+            let delay = Duration::from_millis(200 + self.below(3000));
+            let ready = self.below(3) > 0;
             self.reports.insert((now.saturating_add(delay).unwrap_or(now), self.counter), (id, ready));
         }
     }

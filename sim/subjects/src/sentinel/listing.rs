@@ -11,7 +11,7 @@ use super::oracle::{Page, size_of};
 const FAILED_MAX: usize = 6;
 
 /// The results for the pages of a list.
-#[derive(Default)]
+#[derive(Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Listing {
     /// The pages that failed since the last successful page.

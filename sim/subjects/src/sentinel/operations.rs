@@ -52,7 +52,7 @@ fn secret() -> ObjectRef {
     ObjectRef::namespaced(&kind, NAMESPACE, "rabbitmq")
 }
 
-fn config() -> ObjectRef {
+pub(super) fn config() -> ObjectRef {
     ObjectRef::namespaced(&loader::kind(), NAMESPACE, CONFIG)
 }
 
@@ -74,15 +74,27 @@ fn url_with(password: &str) -> Value {
 
 /// Restores the configuration and the Secret to their correct state.
 pub(super) fn restore(client: &mut dyn Client) {
+    write(client, &good_spec());
+    client.merge(&config(), &json!({ "spec": expressions::none() }));
+}
+
+/// Creates a configuration that polls every four minutes, and its Secret: each further poll multiplies the runs.
+pub(super) fn begin_small(client: &mut dyn Client) {
+    let mut spec = good_spec();
+    spec["pollInterval"] = json!("4m");
+    spec["backoffNotReady"] = json!("4m");
+    write(client, &spec);
+}
+
+fn write(client: &mut dyn Client, spec: &Value) {
     let kind = Arc::clone(&secret().kind);
     let object =
         json!({ "metadata": { "namespace": NAMESPACE, "name": "rabbitmq" }, "data": url_with(PASSWORD) });
     client.create(&kind, &object);
     client.merge(&secret(), &json!({ "data": url_with(PASSWORD) }));
-    let object = json!({ "metadata": { "namespace": NAMESPACE, "name": CONFIG }, "spec": good_spec() });
+    let object = json!({ "metadata": { "namespace": NAMESPACE, "name": CONFIG }, "spec": spec });
     client.create(&loader::kind(), &object);
-    client.merge(&config(), &json!({ "spec": good_spec() }));
-    client.merge(&config(), &json!({ "spec": expressions::none() }));
+    client.merge(&config(), &json!({ "spec": spec }));
 }
 
 fn create(client: &mut dyn Client, random: &mut Random) {

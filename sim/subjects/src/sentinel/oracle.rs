@@ -40,7 +40,7 @@ pub(super) struct Page {
 }
 
 /// Reads pages. Most items of a poll are the same as in the one before, so it remembers items by their text.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Pages {
     items: BTreeMap<Box<str>, Arc<Value>>,
 }

@@ -21,7 +21,7 @@ const LOSSES_MAX: usize = 10;
 const LOSSES_WITHIN: Duration = Duration::from_mins(1);
 
 /// The failures that one process must know.
-#[derive(Default)]
+#[derive(Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Troubles {
     asked: BTreeMap<ActionId, Asked>,
@@ -43,6 +43,7 @@ pub(super) struct Troubles {
     losses: VecDeque<Monotonic>,
 }
 
+#[derive(Clone)]
 enum Asked {
     Broker,
     Page(String),

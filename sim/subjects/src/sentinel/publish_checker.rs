@@ -25,10 +25,14 @@ const OWN_DATA: [&str; 7] =
     ["resourceType", "resourceId", "id", "kind", "href", "generation", "owner_references"];
 
 /// One checker for each process.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct PublishChecker(BTreeMap<usize, Eye>);
 
 impl Checker for PublishChecker {
+    fn fork(&self) -> Box<dyn Checker> {
+        Box::new(self.clone())
+    }
+
     fn see(&mut self, entry: &Entry) -> Result<(), Testimony> {
         match &entry.what {
             What::Started { process, .. } | What::Died { process } => {
@@ -52,7 +56,7 @@ enum Course {
     Unconfirmed,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Eye {
     is_leading: bool,
     config: Option<Config>,

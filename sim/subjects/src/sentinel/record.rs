@@ -16,7 +16,7 @@ const RETRY: Duration = Duration::from_secs(30);
 const RETRY_FORBIDDEN: Duration = Duration::from_mins(10);
 
 /// What a process knows of its configuration and its status.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Record {
     is_leading: bool,
     is_listed: bool,
@@ -29,6 +29,7 @@ pub(super) struct Record {
     rests: Option<(Monotonic, bool)>,
 }
 
+#[derive(Clone)]
 struct Known {
     uid: String,
     version: ResourceVersion,
