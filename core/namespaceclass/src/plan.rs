@@ -2,7 +2,7 @@
 //!
 //! Source: NamespaceClass operator, "Declarative Pruning"; decisions on ownership in `docs/decisions`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +34,13 @@ pub struct Apply {
     pub repairs: bool,
     /// Whether the object existed before the binding applied it.
     pub adopted: bool,
+}
+
+impl Apply {
+    /// Returns whether it takes over an object that existed before.
+    pub fn adopts(&self) -> bool {
+        self.version.is_some()
+    }
 }
 
 /// A removal whose preconditions ensure that the object is ours: the object is deleted, or loses our labels and annotations.
@@ -78,8 +85,10 @@ pub struct Work {
     pub reports_drift: bool,
     /// Whether it changes a ready namespace in a rollout that limits how many are in change: then `Ready` becomes false first.
     pub in_rollout: bool,
-    /// The titles of the objects that existed before they were applied. `None` while that is unknown for an entry.
-    pub adopted: Option<BTreeSet<String>>,
+    /// The objects that existed before they were applied, each with what happens to it when the class lets go of it.
+    pub adopted: BTreeMap<String, String>,
+    /// The objects of which that is not known now.
+    pub unknown: BTreeSet<String>,
 }
 
 impl Work {
@@ -115,7 +124,8 @@ impl Work {
             recheck: None,
             reports_drift: store.classes.get(&binding.class).is_some_and(NamespaceClass::reports_drift),
             in_rollout: false,
-            adopted: Some(BTreeSet::new()),
+            adopted: BTreeMap::new(),
+            unknown: BTreeSet::new(),
         };
         for problem in &content.problems {
             let message = format!("spec.resources[{}]: {}", problem.index, problem.message);
@@ -125,7 +135,6 @@ impl Work {
         for message in &content.unresolved {
             let (reason, message) = (reason::UNRESOLVED_VARIABLE, message.clone());
             work.causes.push(ConditionCause { reason, message, retry: false });
-            work.adopted = None;
         }
         for entry in &content.entries {
             work.plan_entry(namespace, entry, store);
@@ -185,13 +194,11 @@ impl Work {
     /// Records that an entry's object exists. If it existed before it was applied, that is recorded too.
     pub fn is_applied(&mut self, entry: &ClassResource, adopted: bool) {
         self.listed.insert(entry.applied());
-        if let Some(known) = self.adopted.as_mut().filter(|_| adopted) {
+        if adopted {
             let end =
                 if entry.keeps_adopted { "it stays" } else { "it is deleted, as its adoption-policy says" };
-            let (kind, name) = (&entry.kind.kind, &entry.name);
-            known.insert(format!(
-                "{kind} {name:?} existed before, and was taken over: {end} when the class lets go of it"
-            ));
+            let end = format!("{end} when the class lets go of it");
+            self.adopted.insert(existed_before(&entry.kind.kind, &entry.name), end);
         }
     }
 
@@ -237,7 +244,7 @@ impl Work {
         for apply in std::mem::take(&mut self.applies) {
             match drift_backoff.wait(&apply.entry, now).filter(|_| apply.repairs) {
                 Some(wait) => {
-                    self.is_applied(&apply.entry, apply.adopted);
+                    self.is_applied(&apply.entry, apply.adopted && !apply.adopts());
                     self.recheck_within(wait);
                 }
                 None => self.applies.push(apply),
@@ -263,7 +270,9 @@ impl Work {
             Ownership::Owned { .. } | Ownership::Adopted { .. } | Ownership::Adoptable { .. }
                 if leaves_drift =>
             {
-                self.report_drift(entry, "it lost its label or its owner", found.adopted);
+                // An object that is left as it is was not taken over.
+                let is_left = matches!(found.ownership, Ownership::Adoptable { .. });
+                self.report_drift(entry, "it lost its label or its owner", found.adopted && !is_left);
             }
             Ownership::Owned { uid, .. } | Ownership::Adopted { uid, .. } => {
                 self.applies.push(self.apply(entry, Some(uid), None, found.adopted));
@@ -333,15 +342,16 @@ impl Work {
 
     /// Keeps an entry in the status list if it is listed there, although its object is unknown and not changed now.
     pub fn keep_if_listed(&mut self, entry: &ClassResource) {
-        self.adopted = None;
         let applied = entry.applied();
         if self.binding.status.remembered().any(|known| *known == applied) {
             self.keep(applied);
         }
     }
 
-    /// Keeps a resource in the list that contains it. If only the watch has shown it, it exists and is listed as applied.
+    /// Keeps a resource, of which nothing more is known now, in the list that contains it. If only the watch has shown it, it
+    /// exists and is listed as applied.
     pub fn keep(&mut self, resource: AppliedResource) {
+        self.unknown.insert(existed_before(&resource.kind, &resource.name));
         let status = &self.binding.status;
         let is_applied = status.applied_resources.contains(&resource);
         let is_pending = !is_applied && status.pending_resources.contains(&resource);
@@ -370,6 +380,10 @@ impl Work {
     }
 }
 
+fn existed_before(kind: &str, name: &str) -> String {
+    format!("{kind} {name:?} existed before, and was taken over")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -378,8 +392,7 @@ mod tests {
     use super::super::variables::Variables;
     use super::*;
 
-    #[test]
-    fn what_was_deleted_is_created_again_only_if_the_binding_has_not_changed() {
+    fn planned(drift: &str) -> (Work, Arc<ClassResource>) {
         let mut store = Store::default();
         store.kinds.learn("v1", vec![Kind::known("", "v1", "ConfigMap", "configmaps", true)]);
         let resource = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } });
@@ -388,8 +401,41 @@ mod tests {
         let entry = Arc::clone(&content.entries[0]);
         let resolved = Resolved { uid: "class".into(), generation: 1, content };
         let listed = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "a" }]);
-        let binding = json!({ "metadata": { "uid": "binding" }, "status": { "appliedResources": listed } });
+        let status =
+            json!({ "appliedResources": listed, "observedClassUid": "class", "observedClassGeneration": 1 });
+        let binding = json!({ "metadata": { "uid": "binding" }, "status": status });
         let mut work = Work::plan("team", &Binding::read(&binding), &resolved, &store);
+        work.reports_drift = drift == "Report";
+        (work, entry)
+    }
+
+    #[test]
+    fn an_object_that_is_left_as_it_is_was_not_taken_over() {
+        let foreign = || Found {
+            ownership: Ownership::Adoptable { uid: "a".into(), version: 1.into() },
+            owner: String::new(),
+            class: None,
+            adopted: true,
+        };
+        let (mut work, entry) = planned("Report");
+        work.surveyed(&entry, Some(foreign()));
+        assert!(work.adopted.is_empty() && work.applies.is_empty(), "{:?}", work.adopted);
+
+        let (mut work, entry) = planned("Repair");
+        work.surveyed(&entry, Some(foreign()));
+        assert!(work.applies[0].adopts());
+        let mut backoff = DriftBackoff::default();
+        let now = Monotonic::START + Duration::from_secs(60);
+        for _ in 0..2 {
+            backoff.take_in(vec![Arc::clone(&entry)], &[], now);
+        }
+        work.postpone(&backoff, now);
+        assert!(work.adopted.is_empty() && work.applies.is_empty(), "{:?}", work.adopted);
+    }
+
+    #[test]
+    fn what_was_deleted_is_created_again_only_if_the_binding_has_not_changed() {
+        let (mut work, entry) = planned("Repair");
         let ours = Ownership::Owned { uid: "a".into(), version: 1.into() };
         let found = Found { ownership: ours, owner: String::new(), class: None, adopted: false };
         work.surveyed(&entry, Some(found));

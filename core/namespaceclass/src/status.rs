@@ -2,7 +2,7 @@
 //!
 //! Source: NamespaceClass operator, "Status Tracking"; the conditions are ours.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -18,6 +18,9 @@ use super::names::{CONFIRM_REMOVAL_ANNOTATION, OBJECTS_ADOPTED, PAUSED, READY, R
 use super::plan::Work;
 use super::resolved_class::Content;
 use super::store::Store;
+
+/// Divides the sentences about adopted objects.
+const SEPARATOR: &str = "; ";
 
 /// Returns the status of a class, and the conditions that changed. A class that is not paused has no condition `Paused`, and one
 /// that does not limit its rollout has no condition `RolledOut`.
@@ -139,7 +142,7 @@ pub(super) fn before_writing(work: &Work, now: Now) -> (NamespaceClassBindingSta
 
 /// Returns the status of a binding after a pass over its resources.
 pub(super) fn after_pass(work: &Work, now: Now) -> (NamespaceClassBindingStatus, Vec<Condition>) {
-    let Work { binding, resolved, listed, pending, causes, adopted, .. } = work;
+    let Work { binding, resolved, listed, pending, causes, .. } = work;
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
     wanted.observed_class_name.clone_from(&binding.class);
@@ -167,21 +170,22 @@ pub(super) fn after_pass(work: &Work, now: Now) -> (NamespaceClassBindingStatus,
         },
     };
     let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
-    let taken =
-        adopted.as_ref().and_then(|adopted| of_adopted(&mut wanted.conditions, adopted, binding, now));
+    let taken = of_adopted(&mut wanted.conditions, work, now);
     (wanted, changed.into_iter().chain(taken).collect())
 }
 
-/// Sets the condition that names the objects that existed before, if there are any. Returns it, with a message that names
-/// only those that it did not name before.
-fn of_adopted(
-    conditions: &mut Vec<Condition>,
-    adopted: &BTreeSet<String>,
-    binding: &Binding,
-    now: Now,
-) -> Option<Condition> {
+/// Sets the condition that names the objects that existed before, if there are any. What it said of an object of which nothing is
+/// known now stays. Returns it, with a message that says only what it did not say before.
+fn of_adopted(conditions: &mut Vec<Condition>, work: &Work, now: Now) -> Option<Condition> {
     let before = conditions.iter().find(|condition| condition.type_ == OBJECTS_ADOPTED);
     let before = before.map(|condition| condition.message.clone()).unwrap_or_default();
+    // A sentence that was cut is said again.
+    let before =
+        before.split(SEPARATOR).filter(|one| !one.ends_with(" ...")).filter_map(|one| one.split_once(": "));
+    let before: BTreeMap<&str, &str> = before.collect();
+    let found = || work.adopted.iter().map(|(object, what)| (object.as_str(), what.as_str()));
+    let kept = before.iter().filter(|(object, _)| work.unknown.contains(**object));
+    let adopted: BTreeMap<&str, &str> = kept.map(|(object, what)| (*object, *what)).chain(found()).collect();
     if adopted.is_empty() {
         conditions.retain(|condition| condition.type_ != OBJECTS_ADOPTED);
         return None;
@@ -190,18 +194,19 @@ fn of_adopted(
         condition: OBJECTS_ADOPTED,
         status: Status::True,
         reason: reason::ADOPTED,
-        message: joined(adopted.iter()),
+        message: joined(adopted.into_iter()),
     };
-    conditions::set(conditions, finding, binding.generation, now);
-    let newly_adopted = joined(adopted.iter().filter(|one| !before.contains(*one)));
+    conditions::set(conditions, finding, work.binding.generation, now);
+    let newly_adopted = joined(found().filter(|(object, what)| before.get(object) != Some(what)));
     let condition = conditions.iter().find(|condition| condition.type_ == OBJECTS_ADOPTED);
     condition
         .filter(|_| !newly_adopted.is_empty())
         .map(|condition| Condition { message: newly_adopted, ..condition.clone() })
 }
 
-fn joined<'a>(messages: impl Iterator<Item = &'a String>) -> String {
-    messages.map(String::as_str).collect::<Vec<_>>().join("; ")
+fn joined<'a>(sentences: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let sentences: Vec<String> = sentences.map(|(object, what)| format!("{object}: {what}")).collect();
+    sentences.join(SEPARATOR)
 }
 
 /// Returns the status of a binding that this operator did not create and that names a class that doesn't exist.

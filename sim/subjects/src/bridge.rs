@@ -20,6 +20,7 @@ use crate::kinds;
 
 mod desired;
 mod operations;
+mod reported;
 mod rules;
 mod setup;
 pub mod small;

@@ -9,6 +9,7 @@ mod clocks;
 mod common;
 mod dpuservice;
 mod events;
+mod reported;
 mod requests;
 mod sentinel;
 mod shards;
@@ -24,6 +25,7 @@ pub fn all() -> Vec<&'static Bug> {
         clocks::BUGS,
         dpuservice::BUGS,
         events::BUGS,
+        reported::BUGS,
         requests::BUGS,
         sentinel::BUGS,
         shards::BUGS,

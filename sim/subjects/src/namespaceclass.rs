@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 mod desired;
 mod operations;
+mod reported;
 mod rules;
 pub mod small;
 

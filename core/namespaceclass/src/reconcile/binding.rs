@@ -355,10 +355,10 @@ impl Controller {
     fn applied(&mut self, name: &str, mut work: Box<Work>, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
         let (mut repaired, mut failed, mut taken) = (Vec::new(), Vec::new(), Vec::new());
         for (apply, outcome) in std::mem::take(&mut work.applies).into_iter().zip(outcomes) {
-            let entry = apply.entry;
             // An object whose adoption failed is not reported as adopted.
-            let adopts = apply.version.is_some();
-            if outcome.is_ok() || (apply.uid.is_some() && !adopts) {
+            let is_kept = apply.uid.is_some() && !apply.adopts();
+            let entry = apply.entry;
+            if outcome.is_ok() || is_kept {
                 work.is_applied(&entry, apply.adopted);
             } else {
                 // It may have been created all the same, unless the server has refused it. So it is listed as pending before

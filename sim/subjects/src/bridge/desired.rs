@@ -12,6 +12,7 @@ use lockstep_engine::object::{Kind, Name, controller_uid, is_deleting, label, me
 use lockstep_external::metallb;
 use serde_json::{Value, json};
 
+use super::reported;
 use super::setup::{DPF, DPU_CLUSTERS, NAMESPACE, content};
 
 pub(super) fn differences(server: &ApiServer) -> Vec<String> {
@@ -22,9 +23,14 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
         let mut differ = |what: String| differences.push(format!("bridge {name}: {what}"));
         if is_deleting(bridge) {
             differ(format!("it is still there: {}", bridge["status"]["message"]));
-        } else if bridge["status"]["observedGeneration"] != bridge["metadata"]["generation"] {
+            continue;
+        }
+        if bridge["status"]["observedGeneration"] != bridge["metadata"]["generation"] {
             differ("its status is of another generation".to_owned());
-        } else if let Some(rival) = rival(server, bridge, &bridges) {
+            continue;
+        }
+        reported::message(bridge, &mut differ);
+        if let Some(rival) = rival(server, bridge, &bridges) {
             if bridge["status"]["phase"] == "Ready" {
                 differ(format!("it is Ready, and {rival} has its DPUCluster or its address"));
             }
@@ -33,6 +39,7 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
             if !matches!(bridge["status"]["phase"].as_str(), Some("Pending" | "Failed")) {
                 differ(format!("it is {}, and has no DPUCluster", bridge["status"]["phase"]));
             }
+            reported::without_dpu_cluster(bridge, &mut differ);
         } else {
             lacks(server, bridge, &mut differ);
         }
@@ -94,6 +101,7 @@ fn lacks(server: &ApiServer, bridge: &Value, differ: &mut dyn FnMut(String)) {
         return;
     }
     if let Some(cluster) = find(server, &names::hosted_cluster(), NAMESPACE, name) {
+        reported::when_ready(bridge, &cluster, differ);
         for (theirs, ours) in MIRRORED {
             if words(&cluster, theirs) != words(bridge, ours) {
                 differ(format!("its {ours} is not what HyperShift says of {theirs}"));

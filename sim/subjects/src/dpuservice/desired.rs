@@ -10,8 +10,8 @@ use lockstep_engine::object::{Kind, Name, is_deleting, label, metadata};
 use lockstep_external::dpu_clusters::release;
 use serde_json::{Value, json};
 
-use super::identity;
 use super::setup::{connected_server, project_ref};
+use super::{identity, reported};
 
 pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     let mut differences = Vec::new();
@@ -34,6 +34,9 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
         }
         let connected = clusters.iter().filter(|cluster| connected_server(server, cluster).is_some()).count();
         status(service, connected, clusters.len(), &mut differ);
+        if connected == clusters.len() {
+            reported::differences(server, service, &clusters, &mut differ);
+        }
     }
     leftovers(server, &services, &clusters, &mut differences);
     differences

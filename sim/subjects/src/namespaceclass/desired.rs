@@ -12,6 +12,7 @@ use lockstep_sim::history::reference;
 use serde_json::Value;
 
 use super::operations::{ADDED, pool_kinds, value};
+use super::reported;
 
 /// The keys that other clients and controllers write to objects of a class.
 const OF_OTHERS: [&str; 5] = [ADDED, ".dockerconfigjson", "id_rsa.pub", "ssh-publickey", "super-admin.conf"];
@@ -191,6 +192,8 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
             Some(_) => {}
         }
     }
+    let wrong = reported::differences(server, namespace, class, &binding).into_iter();
+    differences.extend(wrong.map(|wrong| format!("the binding of {namespace} {wrong}")));
     let ready =
         binding["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "Ready");
     let is_ready = ready.is_some_and(|ready| ready["status"] == "True");
@@ -243,7 +246,7 @@ pub(super) fn reports_drift(class: &Value) -> bool {
 }
 
 /// Returns whether an object is not as a class applied it. An object of another controller is a conflict.
-fn has_drifted(object: Option<&Value>, class: &Value, uid: &str, manifest: &Value) -> bool {
+pub(super) fn has_drifted(object: Option<&Value>, class: &Value, uid: &str, manifest: &Value) -> bool {
     let Some(object) = object else { return true };
     !is_foreign(object, uid)
         && ((controller_uid(object) != Some(uid) && !is_adopted(object, uid))
