@@ -8,8 +8,9 @@
 //! ```
 //!
 //! A state is the API server, the control plane, the systems outside Kubernetes, the machines, the messages in transit, the clock
-//! and the permitted faults. The systems around the controller have no state but their objects (`surroundings`). States are copied, not computed again, and
-//! compared by a hash of 64 bits (`print`). The order between independent parts of the world is not explored (`reduce`).
+//! and the permitted faults. The systems around the controller have no state but their objects (`surroundings`). States are
+//! copied, not computed again, and compared by a hash of 64 bits (`print`). The order between independent parts of the world is
+//! not explored (`reduce`).
 
 mod act;
 mod counterexample;

@@ -68,6 +68,10 @@ fn a_lost_label_and_an_object_of_another_client_are_drift() {
     for resource in ["ConfigMap a", "ConfigMap b"] {
         assert!(ready.contains(&format!("{resource}: it lost its label or its owner")), "{ready}");
     }
+    let binding = bench.binding("n1").expect("is bound");
+    let mut conditions = binding["status"]["conditions"].as_array().into_iter().flatten();
+    let adopted = conditions.find(|condition| condition["type"] == "ObjectsAdopted");
+    assert_eq!(adopted, None, "what is left as it is was not taken over");
 }
 
 #[test]

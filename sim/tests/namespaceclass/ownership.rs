@@ -182,6 +182,14 @@ fn conditions(bench: &mut Bench) -> Vec<String> {
     conditions.map(|condition| condition["type"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
+/// Returns which objects the status shows as taken over.
+fn shown(bench: &mut Bench) -> String {
+    let binding = bench.binding("team").expect("is bound");
+    let mut conditions = binding["status"]["conditions"].as_array().into_iter().flatten();
+    let adopted = conditions.find(|condition| condition["type"] == "ObjectsAdopted");
+    adopted.map_or_else(String::new, |adopted| adopted["message"].to_string())
+}
+
 #[test]
 fn an_object_that_is_taken_over_is_announced_once_and_shown_while_it_is_in_the_class() {
     let mut bench = with_one_of_a_user(None);
@@ -198,6 +206,28 @@ fn an_object_that_is_taken_over_is_announced_once_and_shown_while_it_is_in_the_c
     bench.update("web", &[settings("kept", "2")]);
     bench.settle();
     assert_eq!(conditions(&mut bench), ["Ready"]);
+}
+
+#[test]
+fn an_object_that_is_taken_over_is_shown_while_an_entry_has_no_value() {
+    let mut bench = with_one_of_a_user(None);
+    let variables =
+        json!([{ "name": "team", "expression": "namespaceObject.metadata.labels['example.com/team']" }]);
+    let update = |bench: &mut Bench, resources: &[serde_json::Value]| {
+        let class = "/apis/namespaceclass.akuity.io/v1alpha1/namespaceclasses/web";
+        bench.merge(class, &json!({ "spec": { "resources": resources, "variables": variables } }));
+        bench.settle();
+    };
+    bench.post("/api/v1/namespaces/team/configmaps", &settings("other", "theirs"));
+    update(&mut bench, &[settings("free", "${team}"), settings("other", "1"), settings("kept", "1")]);
+    assert!(bench.ready("team").starts_with("False UnresolvedVariable"), "{}", bench.ready("team"));
+    let adopted = events(&mut bench, "Adopted");
+    assert!(adopted.iter().any(|(_, note)| note.contains("\"other\" existed before")), "{adopted:?}");
+    let both = shown(&mut bench);
+    assert!(both.contains("free") && both.contains("other"), "{both}");
+    update(&mut bench, &[settings("free", "${team}"), settings("kept", "1")]);
+    let left = shown(&mut bench);
+    assert!(left.contains("free") && !left.contains("other"), "{left}");
 }
 
 #[test]

@@ -25,16 +25,15 @@ pub(super) fn differences(
     let values = &service["spec"]["values"];
     let does = |cause: &str| values[cause] == true;
     let has_clusters = !clusters.is_empty();
-    // The reason of what does not become ready: a hook that hangs is still running.
-    let broken = if !has_clusters {
-        None
-    } else if does(release::FAILING_HOOK) || (does(release::DEGRADED) && !does(release::HANGING_HOOK)) {
+    // A hook runs only once the objects of the chart are healthy, and the one that hangs is still running.
+    let broken = if does(release::DEGRADED) {
         Some("Failure")
     } else if does(release::HANGING_HOOK) {
         Some("Pending")
     } else {
-        None
+        does(release::FAILING_HOOK).then_some("Failure")
     };
+    let broken = broken.filter(|_| has_clusters);
     let mut requires = |name: &str, status: Option<&str>, reasons: &[&str]| {
         let found = find(service, name);
         let reason = found.and_then(|found| found["reason"].as_str()).unwrap_or_default();
