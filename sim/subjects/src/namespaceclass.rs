@@ -103,6 +103,7 @@ impl SystemUnderTest for NamespaceClass {
     }
 
     fn differences(&self, world: &World<'_>) -> Vec<String> {
-        desired::differences(world.server)
+        let reported = reported::differences(world.server);
+        desired::differences(world.server).into_iter().chain(reported).collect()
     }
 }

@@ -12,7 +12,6 @@ use lockstep_sim::history::reference;
 use serde_json::Value;
 
 use super::operations::{ADDED, pool_kinds, value};
-use super::reported;
 
 /// The keys that other clients and controllers write to objects of a class.
 const OF_OTHERS: [&str; 5] = [ADDED, ".dockerconfigjson", "id_rsa.pub", "ssh-publickey", "super-admin.conf"];
@@ -192,8 +191,6 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
             Some(_) => {}
         }
     }
-    let wrong = reported::differences(server, namespace, class, &binding).into_iter();
-    differences.extend(wrong.map(|wrong| format!("the binding of {namespace} {wrong}")));
     let ready =
         binding["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "Ready");
     let is_ready = ready.is_some_and(|ready| ready["status"] == "True");

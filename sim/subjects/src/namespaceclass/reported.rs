@@ -7,15 +7,26 @@ use lockstep_engine::object::{ObjectRef, metadata};
 use lockstep_namespaceclass::names::{self, reason};
 use serde_json::Value;
 
-use super::desired::{filled, has_drifted, is_adopted, is_as_wanted, is_foreign, reports_drift, wanted};
+use super::desired::{
+    binding, class_of, filled, has_drifted, is_adopted, is_as_wanted, is_foreign, reports_drift,
+    stays_as_it_is, wanted,
+};
 
-/// Returns each wrong statement of the binding of a namespace that is brought to its class.
-pub(super) fn differences(
-    server: &ApiServer,
-    namespace: &str,
-    class: &Value,
-    binding: &Value,
-) -> Vec<String> {
+/// Returns each wrong statement of a binding whose namespace is brought to its class.
+pub(super) fn differences(server: &ApiServer) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for namespace in server.objects(&names::namespace()) {
+        let name = metadata(&namespace, "name");
+        let (Some(class), Some(binding)) = (class_of(server, name), binding(server, name)) else { continue };
+        if !stays_as_it_is(server, &binding, &class) {
+            let of_it = of_binding(server, name, &class, &binding).into_iter();
+            wrong.extend(of_it.map(|wrong| format!("the binding of {name} {wrong}")));
+        }
+    }
+    wrong
+}
+
+fn of_binding(server: &ApiServer, namespace: &str, class: &Value, binding: &Value) -> Vec<String> {
     let uid = metadata(binding, "uid");
     let home = server.object(&ObjectRef::cluster(&names::namespace(), namespace));
     let (mut applied, mut reasons, mut has_adopted) = (BTreeSet::new(), BTreeSet::new(), false);
