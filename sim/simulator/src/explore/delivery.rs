@@ -1,6 +1,7 @@
 //! The delivery of events to the machines of a small world.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use lockstep_engine::action::{Action, ActionId, Success, WatchCommand};
@@ -59,7 +60,7 @@ impl World {
             WatchCommand::Stop { kind } => (None, watches.remove(kind)),
         };
         if let Some(mut old) = old {
-            let server = Arc::make_mut(&mut self.server);
+            let server = Rc::make_mut(&mut self.server);
             server.id = hash(&(server.id, "close"));
             old.stream.close(&mut server.model);
         }

@@ -5,6 +5,7 @@
 //! found by hashes of 64 bits of their exact input. The invariants are checked for every occurrence.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use lockstep_engine::action::ActionId;
@@ -56,7 +57,7 @@ pub(super) struct Stepped {
 /// The result of a request.
 #[derive(Clone)]
 pub(super) struct Answered {
-    pub(super) server: Arc<Server>,
+    pub(super) server: Rc<Server>,
     pub(super) answer: Answer,
     pub(super) changes: Vec<Change>,
     /// The new events, each with its process and its kind.

@@ -1,6 +1,7 @@
 //! The execution of requests in a small world.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -63,13 +64,13 @@ impl World {
     }
 
     fn compute(&mut self, process: usize, action: &Action, input: u64) -> Answered {
-        let before = Arc::clone(&self.server);
+        let before = Rc::clone(&self.server);
         let mut changes = Vec::new();
         let outcome = self.carry_out(process, action, &mut changes);
         let events = self.look(&changes, input);
         let answer = self.read(outcome);
         let has_changed = !changes.is_empty() || self.changed_outside(action, input);
-        let after = std::mem::replace(&mut self.server, Arc::clone(&before));
+        let after = std::mem::replace(&mut self.server, Rc::clone(&before));
         // A request without changes leaves the server as it was.
         let server = if has_changed { after } else { before };
         Answered { server, answer, changes, events }
@@ -79,7 +80,7 @@ impl World {
         let manager = wire::field_manager(self.processes[process].machine.get().name());
         let Action::Kube(request) = action else {
             let now = self.timestamp();
-            let outside = Arc::make_mut(&mut self.server).outside_mut();
+            let outside = Rc::make_mut(&mut self.server).outside_mut();
             let nothing = || Failure::new(Class::Invalid, format!("nothing here executes {}", action.name()));
             return outside.ok_or_else(nothing)?.carry_out(process, action, now);
         };
@@ -90,7 +91,7 @@ impl World {
             None => encoded,
         };
         let (encoded, now) = (encoded.map(Bytes::from), self.timestamp());
-        let server = Arc::make_mut(&mut self.server);
+        let server = Rc::make_mut(&mut self.server);
         let (response, made) = server.handle(Author::Process(process), &encoded, now);
         *changes = made;
         wire::decode(request, response.status(), None, response.body())
@@ -101,7 +102,7 @@ impl World {
         if matches!(action, Action::Kube(_)) {
             return false;
         }
-        let server = Arc::make_mut(&mut self.server);
+        let server = Rc::make_mut(&mut self.server);
         server.id = hash(&(cause, "outside"));
         server.print_outside()
     }
@@ -113,7 +114,7 @@ impl World {
         request: &http::Request<Bytes>,
     ) -> http::Response<Bytes> {
         let now = self.timestamp();
-        let (response, changes) = Arc::make_mut(&mut self.server).handle(Author::Client(actor), request, now);
+        let (response, changes) = Rc::make_mut(&mut self.server).handle(Author::Client(actor), request, now);
         let cause = hash(&(self.server.id, &self.users, self.clock));
         self.changed_by(changes, cause);
         response
@@ -140,7 +141,7 @@ impl World {
             return events;
         }
         let now = self.timestamp();
-        let server = Arc::make_mut(&mut self.server);
+        let server = Rc::make_mut(&mut self.server);
         server.id = hash(&(cause, server.model.revision()));
         for (process, it) in self.processes.iter_mut().enumerate() {
             for (kind, watch) in &mut it.watches {

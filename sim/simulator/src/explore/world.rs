@@ -35,7 +35,7 @@ use crate::subject::{Checker, Client};
 pub(super) struct World {
     pub(super) setup: Arc<Setup>,
     /// Copies of a world share it until it changes: the delivery of a message changes only a machine.
-    pub(super) server: Arc<Server>,
+    pub(super) server: Rc<Server>,
     pub(super) processes: Vec<Process>,
     /// How many operations each user has executed.
     pub(super) users: Vec<usize>,
@@ -62,7 +62,7 @@ impl World {
         let mut actors = Actors::default();
         (actors.garbage.delay, actors.namespaces.delay) = (Setup::PACE, Setup::PACE);
         let mut world = Self {
-            server: Arc::new(Server::new(setup.server.clone(), actors, (setup.small.outside)())),
+            server: Rc::new(Server::new(setup.server.clone(), actors, (setup.small.outside)())),
             processes: Vec::new(),
             users: vec![0; setup.small.users.len()],
             faults,
@@ -204,7 +204,7 @@ impl World {
         let operation = &self.setup.small.users[user].operations[self.users[user]];
         self.users[user] += 1;
         (operation.run)(&mut UserClient { world: self, actor: operation.actor }, &mut Random::from_seed(0));
-        let server = Arc::make_mut(&mut self.server);
+        let server = Rc::make_mut(&mut self.server);
         if server.print_outside() {
             server.id = hash(&(server.id, "operate", &self.users, self.clock));
         }
@@ -234,7 +234,7 @@ impl World {
     pub(super) fn list(&mut self, process: usize, kind: &Arc<Kind>, lag: u64) -> Vec<Event> {
         let now = self.timestamp();
         let Some(watch) = self.processes[process].watches.get_mut(kind) else { return Vec::new() };
-        let server = Arc::make_mut(&mut self.server);
+        let server = Rc::make_mut(&mut self.server);
         server.id = hash(&(server.id, "list", process, &kind.kind, &kind.group, lag, self.clock));
         let listed = watch.stream.begin(&mut server.model, now, lag, None).events;
         // A list of an old state starts its watch at that state.
@@ -279,7 +279,7 @@ impl World {
     /// Crashes a process. Its other requests never reach the server: if they did, it would be as if they had arrived earlier.
     pub(super) fn crash(&mut self, process: usize) {
         self.close_watches(process);
-        let server = Arc::make_mut(&mut self.server);
+        let server = Rc::make_mut(&mut self.server);
         if let Some(outside) = server.outside_mut() {
             outside.died(process);
             server.print_outside();
@@ -291,7 +291,7 @@ impl World {
     }
 
     fn close_watches(&mut self, process: usize) {
-        let server = Arc::make_mut(&mut self.server);
+        let server = Rc::make_mut(&mut self.server);
         server.id = hash(&(server.id, "close", process));
         for watch in std::mem::take(&mut self.processes[process].watches).values_mut() {
             watch.stream.close(&mut server.model);
@@ -316,7 +316,7 @@ impl World {
         let Some(due) = own else { return };
         self.clock = due;
         let now = self.timestamp();
-        let server = Arc::make_mut(&mut self.server);
+        let server = Rc::make_mut(&mut self.server);
         server.id = hash(&(server.id, "advance", due));
         let changes = server.tick(now);
         self.changed(changes);
@@ -341,7 +341,7 @@ impl Client for UserClient<'_> {
 
     fn outside(&mut self) -> Option<(&mut dyn ExternalSystems, Timestamp)> {
         let now = self.world.timestamp();
-        Some((Arc::make_mut(&mut self.world.server).outside_mut()?, now))
+        Some((Rc::make_mut(&mut self.world.server).outside_mut()?, now))
     }
 
     fn send(&mut self, method: Method, path: &str, media_type: &str, body: &Value) -> (u16, Value) {
