@@ -425,7 +425,7 @@ mod tests {
         work.surveyed(&entry, Some(foreign()));
         assert!(work.applies[0].adopts());
         let mut backoff = DriftBackoff::default();
-        let now = Monotonic::START + Duration::from_secs(60);
+        let now = Monotonic::START + Duration::from_mins(1);
         for _ in 0..2 {
             backoff.take_in(vec![Arc::clone(&entry)], &[], now);
         }

@@ -45,6 +45,5 @@ impl Findings {
 
 /// Returns whether a condition of the object is True.
 pub(super) fn is_true(object: &Value, condition: &str) -> bool {
-    let all = object["status"]["conditions"].as_array().into_iter().flatten();
-    all.into_iter().any(|found| found["type"] == condition && found["status"] == "True")
+    lockstep_sim::conditions::is(object, condition, "True")
 }

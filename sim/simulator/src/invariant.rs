@@ -16,6 +16,7 @@ use lockstep_engine::machine::{Event, Note, ReconcileResult};
 use lockstep_engine::object::{generation, is_deleting, metadata};
 use serde_json::Value;
 
+use super::conditions;
 use super::history::History;
 use crate::cluster::{Author, Change, Entry, What};
 pub use crate::secret::SECRET;
@@ -290,10 +291,6 @@ fn write_rate_is_bounded(moment: &Moment<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn conditions(object: &Value) -> impl Iterator<Item = &Value> {
-    object["status"]["conditions"].as_array().into_iter().flatten()
-}
-
 fn transition_times_move_with_the_status(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.entry.by_process() else {
         return Ok(());
@@ -301,8 +298,10 @@ fn transition_times_move_with_the_status(moment: &Moment<'_>) -> Result<(), Stri
     if old["status"]["conditions"] == new["status"]["conditions"] {
         return Ok(());
     }
-    for after in conditions(new) {
-        let Some(before) = conditions(old).find(|before| before["type"] == after["type"]) else { continue };
+    for after in conditions::all(new) {
+        let Some(before) = conditions::find(old, after["type"].as_str().unwrap_or_default()) else {
+            continue;
+        };
         let (same, moved) = (
             before["status"] == after["status"],
             before["lastTransitionTime"] != after["lastTransitionTime"],
@@ -325,7 +324,7 @@ fn observed_generation_exists(moment: &Moment<'_>) -> Result<(), String> {
         return Ok(());
     }
     let generation = generation(new);
-    let claims = std::iter::once(&new["status"]).chain(conditions(new));
+    let claims = std::iter::once(&new["status"]).chain(conditions::all(new));
     for observed in claims.filter_map(|claim| claim["observedGeneration"].as_i64()) {
         if observed > generation {
             return Err(format!("{object}: its status is of generation {observed}, but it has {generation}"));

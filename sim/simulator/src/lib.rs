@@ -10,6 +10,7 @@
 
 pub mod bugs;
 pub mod cluster;
+pub mod conditions;
 pub mod coverage;
 pub mod crds;
 pub mod draw;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use lockstep_engine::machine::{Event, Note, ReconcileResult};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
 use lockstep_sim::cluster::{Author, What};
+use lockstep_sim::conditions;
 use lockstep_sim::history::ProcessState;
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
@@ -28,11 +29,11 @@ pub(crate) struct Pass<'a> {
 
 impl Pass<'_> {
     pub(crate) fn conditions(&self) -> impl Iterator<Item = &Value> {
-        self.stored["status"]["conditions"].as_array().into_iter().flatten()
+        conditions::all(self.stored)
     }
 
     pub(crate) fn condition(&self, name: &str) -> Option<&Value> {
-        self.conditions().find(|condition| condition["type"] == name)
+        conditions::find(self.stored, name)
     }
 
     /// Returns whether the process has known since before the pass that it can't watch a kind.

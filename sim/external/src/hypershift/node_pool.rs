@@ -6,6 +6,7 @@ use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::conditions::Status::{False, True};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{ObjectRef, annotation, is_deleting, metadata};
+use lockstep_sim::conditions;
 use serde_json::{Value, json};
 
 use super::model::{FINALIZER, RELEASES, UNREACHABLE, hosted_cluster_kind};
@@ -174,10 +175,7 @@ fn skew(version: &str, cluster: &Value) -> Option<String> {
 /// Returns whether the ignition payload is generated. Each change of the spec has a token of its own, and its Secret takes a
 /// while.
 fn has_payload(look: &mut ReadView<'_>, target: &ObjectRef, pool: &Value) -> bool {
-    let mut conditions = pool["status"]["conditions"].as_array().into_iter().flatten();
-    let Some(before) = conditions.find(|condition| condition["type"] == "ValidGeneratedPayload") else {
-        return false;
-    };
+    let Some(before) = conditions::find(pool, "ValidGeneratedPayload") else { return false };
     let is_old = before["observedGeneration"] != pool["metadata"]["generation"];
     !is_old && (before["status"] == "True" || look.after(target, "payload"))
 }

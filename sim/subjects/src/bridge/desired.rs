@@ -10,6 +10,7 @@ use lockstep_bridge::names::{self, BRIDGE_NAME, BRIDGE_NAMESPACE, condition};
 use lockstep_crds::bridge::GENERATED;
 use lockstep_engine::object::{Kind, Name, controller_uid, is_deleting, label, metadata};
 use lockstep_external::metallb;
+use lockstep_sim::conditions;
 use serde_json::{Value, json};
 
 use super::reported;
@@ -88,8 +89,7 @@ const MIRRORED: [(&str, &str); 3] = [
 
 /// Returns the status, reason and message of a condition.
 fn words<'a>(object: &'a Value, name: &str) -> Option<[&'a Value; 3]> {
-    let conditions = object["status"]["conditions"].as_array()?;
-    let found = conditions.iter().find(|condition| condition["type"] == name)?;
+    let found = conditions::find(object, name)?;
     Some(["status", "reason", "message"].map(|field| &found[field]))
 }
 

@@ -2,6 +2,7 @@
 
 use lockstep_bridge::names::{condition, reason};
 use lockstep_engine::object::metadata;
+use lockstep_sim::conditions;
 use serde_json::{Value, json};
 
 use super::setup::NAMESPACE;
@@ -25,7 +26,7 @@ pub(super) fn when_ready(bridge: &Value, cluster: &Value, differ: &mut dyn FnMut
     let applied = if keeps { ("False", Some(reason::IMMUTABLE_FIELD_CHANGED)) } else { ("True", None) };
     let steps = STEPS.map(|step| (step, ("True", None)));
     for (name, (status, cause)) in steps.into_iter().chain([(condition::SPEC_APPLIED, applied)]) {
-        let found = find(bridge, name);
+        let found = conditions::find(bridge, name);
         let is_as_required = |it: &Value| {
             it["status"] == status
                 && cause.is_none_or(|cause| it["reason"] == cause)
@@ -50,7 +51,7 @@ pub(super) fn when_ready(bridge: &Value, cluster: &Value, differ: &mut dyn FnMut
 
 /// Reports what a bridge without a DPUCluster says of it.
 pub(super) fn without_dpu_cluster(bridge: &Value, differ: &mut dyn FnMut(String)) {
-    let found = find(bridge, condition::DPU_CLUSTER_VALID);
+    let found = conditions::find(bridge, condition::DPU_CLUSTER_VALID);
     let is_told = |it: &Value| it["status"] == "False" && it["reason"] == reason::DPU_CLUSTER_NOT_FOUND;
     if !found.is_some_and(is_told) {
         differ(format!("it has no DPUCluster, and says {found:?}"));
@@ -59,12 +60,8 @@ pub(super) fn without_dpu_cluster(bridge: &Value, differ: &mut dyn FnMut(String)
 
 /// Reports a message that is not the one of `Ready`.
 pub(super) fn message(bridge: &Value, differ: &mut dyn FnMut(String)) {
-    let (message, ready) = (&bridge["status"]["message"], find(bridge, condition::READY));
+    let (message, ready) = (&bridge["status"]["message"], conditions::find(bridge, condition::READY));
     if ready.is_none_or(|ready| ready["message"] != *message) {
         differ(format!("its message is {message}, and Ready is {ready:?}"));
     }
-}
-
-fn find<'a>(bridge: &'a Value, name: &str) -> Option<&'a Value> {
-    bridge["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == name)
 }

@@ -6,6 +6,7 @@ use lockstep_bridge::phase::Phase;
 use lockstep_engine::object::{Name, ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
 use lockstep_external::hypershift;
 use lockstep_sim::cluster::{Change, What};
+use lockstep_sim::conditions;
 use lockstep_sim::history::History;
 use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
 use serde_json::{Value, json};
@@ -325,14 +326,14 @@ fn ready_means_available(moment: &Moment<'_>) -> Result<(), String> {
     else {
         return Ok(());
     };
-    let is_ready = |object: &Value| conditions(object, condition::READY, "True");
+    let is_ready = |object: &Value| conditions::is(object, condition::READY, "True");
     if object.kind != names::bridge() || is_ready(old) || !is_ready(new) {
         return Ok(());
     }
     let Some(state) = moment.history.process(process) else { return Ok(()) };
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let cluster = ObjectRef::namespaced(&names::hosted_cluster(), namespace, &object.name);
-    let was_available = |cluster: &Value| conditions(cluster, "Available", "True");
+    let was_available = |cluster: &Value| conditions::is(cluster, "Available", "True");
     // Earlier states count as well: the new one may have arrived while the status was in transit, and a state that a slow watch
     // delivers after a newer one is ignored.
     let observed = state.observed.get(&cluster).into_iter();
@@ -355,36 +356,33 @@ fn an_available_cluster_is_not_failed(moment: &Moment<'_>) -> Result<(), String>
     let fails = phase(old) == Some(Phase::Ready) && phase(new) == Some(Phase::Failed);
     if object.kind != names::bridge()
         || !fails
-        || !conditions(new, condition::HOSTED_CLUSTER_AVAILABLE, "True")
+        || !conditions::is(new, condition::HOSTED_CLUSTER_AVAILABLE, "True")
     {
         return Ok(());
     }
     // The first obstacle is reported, and the NodePool is checked last.
-    let because = |name: &str, reason: &str| {
-        let all = new["status"]["conditions"].as_array().into_iter().flatten();
-        all.into_iter().any(|condition| condition["type"] == name && condition["reason"] == reason)
-    };
-    let is_injected = conditions(new, condition::KUBECONFIG_INJECTED, "True")
+    let because = |name: &str, reason: &str| conditions::is_because(new, name, reason);
+    let is_injected = conditions::is(new, condition::KUBECONFIG_INJECTED, "True")
         || because(condition::KUBECONFIG_INJECTED, reason::DPU_CLUSTER_HAS_ITS_OWN);
     let is_by_nodes = because(condition::READY, reason::WAITING_FOR_INFRASTRUCTURE)
         && because(condition::NODE_POOL_READY, reason::NODES_UNHEALTHY)
-        && conditions(new, condition::SERVICE_EXPOSURE_READY, "True")
+        && conditions::is(new, condition::SERVICE_EXPOSURE_READY, "True")
         && is_injected;
     let is_by_block = because(condition::READY, reason::VALIDATION_FAILED)
         && because(condition::HOSTED_CLUSTER_PROGRESSING, reason::BLOCKED)
         && !because(condition::PREREQUISITES_MET, reason::INVALID)
         && [condition::DPU_CLUSTER_VALID, condition::HOSTED_CLUSTER_CREATED, condition::PROVISIONED]
             .iter()
-            .all(|name| conditions(new, name, "True"));
+            .all(|name| conditions::is(new, name, "True"));
     let is_by_degradation = because(condition::READY, reason::WAITING_FOR_CONTROL_PLANE)
-        && conditions(new, condition::HOSTED_CLUSTER_DEGRADED, "True")
+        && conditions::is(new, condition::HOSTED_CLUSTER_DEGRADED, "True")
         && !because(condition::PREREQUISITES_MET, reason::INVALID)
         && [condition::HOSTED_CLUSTER_CREATED, condition::PROVISIONED]
             .iter()
-            .all(|name| conditions(new, name, "True"));
+            .all(|name| conditions::is(new, name, "True"));
     let is_by_address = because(condition::READY, reason::WAITING_FOR_INFRASTRUCTURE)
-        && conditions(new, condition::SERVICE_EXPOSURE_READY, "False")
-        && conditions(new, condition::NODE_POOL_READY, "True")
+        && conditions::is(new, condition::SERVICE_EXPOSURE_READY, "False")
+        && conditions::is(new, condition::NODE_POOL_READY, "True")
         && is_injected
         && judged::is_reachable(moment, process, new);
     if is_by_nodes || is_by_block || is_by_degradation || is_by_address {
@@ -442,11 +440,6 @@ fn an_address_is_released_only_for_another_bridge(moment: &Moment<'_>) -> Result
         }
         _ => Ok(()),
     }
-}
-
-fn conditions(object: &Value, name: &str, status: &str) -> bool {
-    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().any(|condition| condition["type"] == name && condition["status"] == status)
 }
 
 fn immutable_fields_are_not_changed(moment: &Moment<'_>) -> Result<(), String> {

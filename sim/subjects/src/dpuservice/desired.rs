@@ -8,6 +8,7 @@ use lockstep_apiserver::server::ApiServer;
 use lockstep_dpuservice::names::{self, ARGO_FINALIZER, ARGO_NAMESPACE, MANAGED_BY, PROJECT};
 use lockstep_engine::object::{Kind, Name, is_deleting, label, metadata};
 use lockstep_external::dpu_clusters::release;
+use lockstep_sim::conditions;
 use serde_json::{Value, json};
 
 use super::setup::{connected_server, project_ref};
@@ -197,9 +198,7 @@ fn leftovers(
 
 /// Returns the status and message of a condition.
 fn condition(object: &Value, condition: &str) -> String {
-    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    let mut found = conditions.filter(|found| found["type"] == condition);
-    found.next().map_or_else(String::new, |found| {
+    conditions::find(object, condition).map_or_else(String::new, |found| {
         format!("{}: {}", found["status"].as_str().unwrap_or("?"), found["message"].as_str().unwrap_or("?"))
     })
 }

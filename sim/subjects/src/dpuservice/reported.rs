@@ -7,6 +7,7 @@ use lockstep_apiserver::server::ApiServer;
 use lockstep_dpuservice::names::{self, condition};
 use lockstep_engine::object::{Name, is_deleting, metadata};
 use lockstep_external::dpu_clusters::release;
+use lockstep_sim::conditions;
 use serde_json::Value;
 
 use super::identity;
@@ -35,7 +36,7 @@ pub(super) fn differences(
     };
     let broken = broken.filter(|_| has_clusters);
     let mut requires = |name: &str, status: Option<&str>, reasons: &[&str]| {
-        let found = find(service, name);
+        let found = conditions::find(service, name);
         let reason = found.and_then(|found| found["reason"].as_str()).unwrap_or_default();
         let generation = found.map(|found| &found["observedGeneration"]);
         let is_current = generation.is_none_or(|it| *it == service["metadata"]["generation"]);
@@ -53,9 +54,10 @@ pub(super) fn differences(
     } else {
         requires(condition::APP_PROJECT_RECONCILED, Some("True"), &["Success"]);
     }
-    match has_clusters {
-        true => requires(condition::DPU_CLUSTERS_READY, Some("True"), &["Success"]),
-        false => requires(condition::DPU_CLUSTERS_READY, Some("False"), &["NoDPUClusters"]),
+    if has_clusters {
+        requires(condition::DPU_CLUSTERS_READY, Some("True"), &["Success"]);
+    } else {
+        requires(condition::DPU_CLUSTERS_READY, Some("False"), &["NoDPUClusters"]);
     }
     match broken {
         Some(reason) => {
@@ -65,9 +67,10 @@ pub(super) fn differences(
         None => requires(condition::APPLICATIONS_READY, Some("True"), &["Success"]),
     }
     requires(condition::PAUSED, None, &[]);
-    match service["spec"]["rollout"].is_object() {
-        true => requires(condition::ROLLED_OUT, Some("True"), &["AllClustersChanged"]),
-        false => requires(condition::ROLLED_OUT, None, &[]),
+    if service["spec"]["rollout"].is_object() {
+        requires(condition::ROLLED_OUT, Some("True"), &["AllClustersChanged"]);
+    } else {
+        requires(condition::ROLLED_OUT, None, &[]);
     }
     of_argo_cd(server, service, clusters, differ);
 }
@@ -89,8 +92,4 @@ fn of_argo_cd(server: &ApiServer, service: &Value, clusters: &[Arc<Value>], diff
             }
         }
     }
-}
-
-fn find<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == name)
 }

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use lockstep_apiserver::server::ApiServer;
 use lockstep_engine::object::{Kind, ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
 use lockstep_namespaceclass::names::{self, CLASS_LABEL};
+use lockstep_sim::conditions;
 use lockstep_sim::history::reference;
 use serde_json::Value;
 
@@ -141,10 +142,9 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
 
 /// Returns what the status of a class says wrongly. All simulated classes are valid, and at rest all their kinds can be watched.
 fn invalid(class: &Value) -> Option<String> {
-    let mut conditions = class["status"]["conditions"].as_array().into_iter().flatten();
-    let valid = conditions.find(|it| it["type"] == names::VALID && it["status"] == "True");
-    let is_current =
-        valid.is_some_and(|valid| valid["observedGeneration"] == class["metadata"]["generation"]);
+    let is_current = conditions::find(class, names::VALID).is_some_and(|valid| {
+        valid["status"] == "True" && valid["observedGeneration"] == class["metadata"]["generation"]
+    });
     let says = || format!("class {} should be valid: {}", metadata(class, "name"), class["status"]);
     (!is_current && !is_deleting(class)).then(says)
 }
@@ -191,8 +191,7 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
             Some(_) => {}
         }
     }
-    let ready =
-        binding["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "Ready");
+    let ready = conditions::find(&binding, "Ready");
     let is_ready = ready.is_some_and(|ready| ready["status"] == "True");
     if is_ready != free {
         let said =
@@ -265,9 +264,8 @@ pub(super) fn is_outdated(binding: &Value, class: &Value) -> bool {
 
 /// Returns whether a binding is ready with the class that it names.
 pub(super) fn is_available(binding: &Value) -> bool {
-    let conditions = binding["status"]["conditions"].as_array().into_iter().flatten();
-    let mut ready = conditions.filter(|it| it["type"] == "Ready" && it["status"] == "True");
-    binding["spec"]["className"] == binding["status"]["observedClassName"] && ready.next().is_some()
+    binding["spec"]["className"] == binding["status"]["observedClassName"]
+        && conditions::is(binding, "Ready", "True")
 }
 
 /// Returns whether as many namespaces of a class are unready as it permits.

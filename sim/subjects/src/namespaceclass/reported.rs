@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use lockstep_apiserver::server::ApiServer;
 use lockstep_engine::object::{ObjectRef, metadata};
 use lockstep_namespaceclass::names::{self, reason};
+use lockstep_sim::conditions;
 use serde_json::Value;
 
 use super::desired::{
@@ -42,7 +43,7 @@ fn of_binding(server: &ApiServer, namespace: &str, class: &Value, binding: &Valu
         } else if reports_drift(class) && has_drifted(object, class, uid, &manifest) {
             reasons.insert(reason::DRIFTED);
         } else if object.is_some_and(|object| is_as_wanted(object, &manifest)) {
-            applied.insert((target.kind.kind.to_string(), target.name.to_string()));
+            applied.insert((target.kind.kind.clone(), target.name.clone()));
         }
     }
     let mut wrong = Vec::new();
@@ -51,18 +52,16 @@ fn of_binding(server: &ApiServer, namespace: &str, class: &Value, binding: &Valu
     if !applied.is_subset(&listed) || (reasons.is_empty() && (listed != applied || !pending.is_empty())) {
         wrong.push(format!("lists {listed:?} and {pending:?}, but {applied:?} are applied"));
     }
-    let find = |name: &str| {
-        let conditions = status["conditions"].as_array().into_iter().flatten();
-        conditions.into_iter().find(|condition| condition["type"] == name)
-    };
-    let said = find(names::READY).and_then(|ready| ready["reason"].as_str()).unwrap_or_default();
+    let said = conditions::find(binding, names::READY)
+        .and_then(|ready| ready["reason"].as_str())
+        .unwrap_or_default();
     if !reasons.is_empty() && !reasons.contains(said) {
         wrong.push(format!("is not ready because of {said}, instead of {reasons:?}"));
     }
-    if find(names::OBJECTS_ADOPTED).is_some() != has_adopted {
+    if conditions::find(binding, names::OBJECTS_ADOPTED).is_some() != has_adopted {
         wrong.push(format!(
             "has adopted objects: {has_adopted}; it says {:?} {:?}",
-            find(names::OBJECTS_ADOPTED),
+            conditions::find(binding, names::OBJECTS_ADOPTED),
             wanted(class, namespace).keys().map(|t| server.object(t)).collect::<Vec<_>>()
         ));
     }

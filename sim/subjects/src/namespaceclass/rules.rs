@@ -7,6 +7,7 @@ use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::object::{ObjectRef, annotation, controller_uid, metadata};
 use lockstep_namespaceclass::names;
 use lockstep_sim::cluster::{Author, Change, What};
+use lockstep_sim::conditions;
 use lockstep_sim::history::{History, MINUTE, Version};
 use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
 use serde_json::Value;
@@ -361,8 +362,7 @@ fn applied_means_existed(moment: &Moment<'_>) -> Result<(), String> {
 }
 
 fn is_ready(binding: &Value) -> bool {
-    let conditions = binding["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    conditions::is(binding, "Ready", "True")
 }
 
 fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {

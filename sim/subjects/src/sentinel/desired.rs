@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use lockstep_external::hyperfleet::Resource;
 use lockstep_sentinel::loader;
+use lockstep_sim::conditions;
 use lockstep_sim::subject::World;
 use serde_json::Value;
 
@@ -45,15 +46,13 @@ fn neglected(resource: &Resource, beyond: &Beyond, config: &Value, now: Timestam
 }
 
 fn untrue(config: &Value, differences: &mut Vec<String>) {
-    let status = &config["status"];
-    if status["observedGeneration"] != config["metadata"]["generation"] {
+    if config["status"]["observedGeneration"] != config["metadata"]["generation"] {
         differences.push("the status is of another generation".to_owned());
     }
     for name in ["ConfigValid", "FleetReachable", "BrokerConnected", "Publishing", "Ready"] {
-        let conditions = status["conditions"].as_array();
-        let condition = conditions.into_iter().flatten().find(|condition| condition["type"] == name);
-        if condition.is_none_or(|condition| condition["status"] != "True") {
-            differences.push(format!("the condition {name} should be True: {condition:?}"));
+        if !conditions::is(config, name, "True") {
+            let found = conditions::find(config, name);
+            differences.push(format!("the condition {name} should be True: {found:?}"));
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use lockstep_sentinel::config::Config;
 use lockstep_sentinel::resource::Dialect;
+use lockstep_sim::conditions;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -157,13 +158,8 @@ fn demand(item: &Value, config: &Config, now: Timestamp) -> (Demand, bool) {
     let (is_ready, since) = match config.dialect {
         Dialect::Labels => (item["status"]["phase"] == "Ready", &item["status"]["lastTransitionTime"]),
         Dialect::Search => {
-            let conditions = item["status"]["conditions"].as_array();
-            let reconciled =
-                conditions.into_iter().flatten().find(|condition| condition["type"] == "Reconciled");
-            match reconciled {
-                Some(condition) => (condition["status"] == "True", &condition["last_updated_time"]),
-                None => (false, &Value::Null),
-            }
+            let reconciled = conditions::find(item, "Reconciled").unwrap_or(&Value::Null);
+            (reconciled["status"] == "True", &reconciled["last_updated_time"])
         }
     };
     let since = if since.is_null() { &item["created_time"] } else { since };

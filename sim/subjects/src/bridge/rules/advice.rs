@@ -3,6 +3,7 @@
 use lockstep_bridge::names;
 use lockstep_engine::object::{ObjectRef, is_deleting};
 use lockstep_sim::cluster::Change;
+use lockstep_sim::conditions;
 use lockstep_sim::history::reference;
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
@@ -12,8 +13,7 @@ use super::judged::STALE;
 
 /// Returns whether a message of a bridge advises to disconnect its DPUCluster.
 fn advises_to_disconnect(bridge: &Value) -> bool {
-    let conditions = bridge["status"]["conditions"].as_array().into_iter().flatten();
-    let mut messages = conditions.filter_map(|condition| condition["message"].as_str());
+    let mut messages = conditions::all(bridge).filter_map(|condition| condition["message"].as_str());
     messages.any(|message| message.contains("remove spec.kubeconfig"))
 }
 

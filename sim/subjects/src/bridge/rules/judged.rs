@@ -8,6 +8,7 @@ use lockstep_bridge::names::{self, condition, control_plane_namespace, reason};
 use lockstep_engine::object::{Name, ObjectRef};
 use lockstep_external::hypershift;
 use lockstep_sim::cluster::Change;
+use lockstep_sim::conditions;
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
@@ -67,10 +68,7 @@ pub(super) fn all_met_means_checked(moment: &Moment<'_>) -> Result<(), String> {
     else {
         return Ok(());
     };
-    let says = |bridge: &Value| {
-        let mut conditions = bridge["status"]["conditions"].as_array().into_iter().flatten();
-        conditions.any(|it| it["type"] == condition::PREREQUISITES_MET && it["reason"] == reason::ALL_MET)
-    };
+    let says = |bridge: &Value| conditions::is_because(bridge, condition::PREREQUISITES_MET, reason::ALL_MET);
     // The status may refer to an earlier spec.
     let is_current = new["status"]["observedGeneration"] == new["metadata"]["generation"];
     let image = new["spec"]["ocpReleaseImage"].as_str().unwrap_or_default();
@@ -125,21 +123,17 @@ fn cluster_of<'a>(moment: &'a Moment<'_>) -> Option<(ObjectRef, &'a Value, &'a V
     Some((ObjectRef::namespaced(&names::hosted_cluster(), namespace, &object.name), old, new))
 }
 
-fn has(object: &Value, name: &str, status: &str) -> bool {
-    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|condition| condition["type"] == name && condition["status"] == status)
-}
-
 pub(super) fn ready_means_healthy(moment: &Moment<'_>) -> Result<(), String> {
     let Some((cluster, old, new)) = cluster_of(moment) else { return Ok(()) };
     let image = &new["spec"]["ocpReleaseImage"];
     let is_excused = |cluster: &Value| {
         let newest = &cluster["status"]["controlPlaneVersion"]["history"][0]["state"];
-        !has(cluster, "Degraded", "True") || newest != "Completed"
+        !conditions::is(cluster, "Degraded", "True") || newest != "Completed"
     };
     let pool = ObjectRef { kind: names::node_pool(), ..cluster.clone() };
     let is_upgraded = || was(moment, &pool, |pool| pool["spec"]["release"]["image"] != *image);
-    let becomes_ready = !has(old, condition::READY, "True") && has(new, condition::READY, "True");
+    let becomes_ready =
+        !conditions::is(old, condition::READY, "True") && conditions::is(new, condition::READY, "True");
     if !becomes_ready || was(moment, &cluster, is_excused) || is_upgraded() {
         return Ok(());
     }

@@ -8,6 +8,7 @@ use lockstep_engine::action::{ActionId, Outcome, Request, Success};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::ObjectRef;
 use lockstep_sim::bugs::Flaw;
+use lockstep_sim::conditions;
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
@@ -169,10 +170,8 @@ impl Flaw for DegradedFails {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         let (_, patch) = status_patch(&mut request.action)?;
         let mut changed = Value::clone(patch);
+        let is_degraded = conditions::is(&changed, "HostedClusterDegraded", "True");
         let status = &mut changed["status"];
-        let mut conditions = status["conditions"].as_array()?.iter();
-        let is_degraded = conditions
-            .any(|condition| condition["type"] == "HostedClusterDegraded" && condition["status"] == "True");
         if is_degraded && status["phase"] == "Ready" {
             status["phase"] = json!("Failed");
         }

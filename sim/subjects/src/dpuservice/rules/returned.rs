@@ -9,6 +9,7 @@ use lockstep_external::Pace;
 use lockstep_external::argocd::{SKIP_RECONCILE, repeated};
 use lockstep_external::dpu_clusters::{Access, UNREACHABLE, release};
 use lockstep_sim::cluster::{Author, What};
+use lockstep_sim::conditions;
 use lockstep_sim::history::{Version, reference};
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
@@ -128,8 +129,7 @@ fn is_disturbed(
     let since = before.map_or(&[][..], |before| &versions[before..]);
     let is_same = |version: &Version| {
         version.object.as_deref().is_some_and(|object| {
-            let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-            let is_invalid = conditions.into_iter().any(|condition| condition["type"] == "InvalidSpecError");
+            let is_invalid = conditions::find(object, "InvalidSpecError").is_some();
             // A sync that began before the last change keeps its source.
             let mut begun = object.clone();
             begun["spec"]["source"] = match &object["operation"]["sync"]["source"] {

@@ -4,6 +4,7 @@ use lockstep_dpuservice::names;
 use lockstep_engine::object::{Name, ObjectRef, is_deleting};
 use lockstep_external::dpu_clusters::release;
 use lockstep_sim::cluster::Change;
+use lockstep_sim::conditions;
 use lockstep_sim::history::reference;
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
@@ -16,8 +17,9 @@ fn newly_reported<'a>(moment: &'a Moment<'_>, condition: &str) -> Option<(usize,
     let (process, Change { object, old: Some(old), new: Some(new), .. }) = moment.entry.by_process()? else {
         return None;
     };
-    let reported =
-        |object: &Value| has(object, condition).then(|| object["status"]["observedGeneration"].clone());
+    let reported = |object: &Value| {
+        conditions::is(object, condition, "True").then(|| object["status"]["observedGeneration"].clone())
+    };
     (object.kind == names::service() && reported(new).is_some() && reported(old) != reported(new))
         .then_some((process, object, &**new))
 }
@@ -113,9 +115,4 @@ fn is_failed(application: &Value) -> bool {
         && ["targetRevision", "chart"].iter().all(|field| source[*field] == wanted[*field])
         && source["helm"]["valuesObject"][release::FAILING_HOOK]
             == wanted["helm"]["valuesObject"][release::FAILING_HOOK]
-}
-
-fn has(object: &Value, condition: &str) -> bool {
-    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().any(|found| found["type"] == condition && found["status"] == "True")
 }

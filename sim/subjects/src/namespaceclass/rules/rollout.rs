@@ -7,6 +7,7 @@ use lockstep_engine::machine::Step;
 use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
 use lockstep_namespaceclass::names;
 use lockstep_sim::cluster::{Author, What};
+use lockstep_sim::conditions;
 use lockstep_sim::history::{MINUTE, ProcessState, reference};
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
@@ -201,8 +202,7 @@ pub(super) fn canaries_are_changed_first(moment: &Moment<'_>) -> Result<(), Stri
 
 /// Returns the generation of the class to which a binding says that it is brought, and since when it exists.
 fn announced<'a>(moment: &'a Moment<'_>, binding: &Value) -> Option<(Duration, &'a Value)> {
-    let conditions = binding["status"]["conditions"].as_array()?;
-    let applying = conditions.iter().find(|it| it["type"] == "Ready" && it["reason"] == "Applying")?;
+    let applying = conditions::find(binding, "Ready").filter(|ready| ready["reason"] == "Applying")?;
     let (_, generation) = applying["message"].as_str()?.rsplit_once("generation ")?;
     let generation: i64 = generation.parse().ok()?;
     let target = ObjectRef::cluster(&names::class(), binding["spec"]["className"].as_str()?);
