@@ -46,9 +46,7 @@ impl SystemUnderTest for Sentinel {
     }
 
     fn prepare(&self, client: &mut dyn Client) {
-        for crd in lockstep_crds::of(self.name()) {
-            client.create_kind(&json!(crd), &[NAMESPACE]);
-        }
+        create_kind(client);
         operations::restore(client);
     }
 
@@ -115,4 +113,10 @@ impl SystemUnderTest for Sentinel {
 fn settings(seed: u64) -> Settings {
     let (namespace, config) = (NAMESPACE.to_owned(), CONFIG.to_owned());
     Settings { namespace, config, logs_decisions: false, traces: false, seed }
+}
+
+fn create_kind(client: &mut dyn Client) {
+    for crd in lockstep_crds::of(lockstep_crds::sentinel::CONTROLLER) {
+        client.create_kind(&json!(crd), &[NAMESPACE]);
+    }
 }

@@ -3,13 +3,12 @@
 
 use lockstep_sentinel::Sentinel as Operator;
 use lockstep_sim::explorable::Explorable;
-use lockstep_sim::subject::{Client, Operation, SmallWorld, SystemUnderTest as _, User};
+use lockstep_sim::subject::{Client, Operation, SmallWorld, User};
 use serde_json::json;
 
 use super::external::{Beyond, HOSTS};
-use super::names::NAMESPACE;
 use super::operations::{self, config};
-use super::{Sentinel, settings};
+use super::{create_kind, settings};
 
 /// A resource is created.
 pub const CREATED: SmallWorld = SmallWorld {
@@ -52,7 +51,7 @@ pub const REPLACED: SmallWorld = SmallWorld {
 };
 
 /// All of them, the smallest first.
-pub const ALL: [SmallWorld; 5] = [POLLED, CREATED, DISCONNECTED, REDIRECTED, REPLACED];
+pub const ALL: [SmallWorld; 5] = [POLLED, CREATED, REPLACED, DISCONNECTED, REDIRECTED];
 
 const CREATE: Operation = Operation::new("create a resource", "user", 1, |client, _| {
     if let Some((beyond, now)) = operations::beyond(client) {
@@ -77,8 +76,6 @@ fn machine(seed: u64) -> Box<dyn Explorable> {
 }
 
 fn prepare(client: &mut dyn Client) {
-    for crd in lockstep_crds::of(Sentinel.name()) {
-        client.create_kind(&json!(crd), &[NAMESPACE]);
-    }
+    create_kind(client);
     operations::begin_small(client);
 }
