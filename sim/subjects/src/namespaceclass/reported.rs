@@ -1,19 +1,21 @@
-//! What the status of a binding must report at rest: the resources that it has applied, and why it is not ready.
+//! What each status must report at rest: that of a binding the resources that it has applied, and why it is not ready; that of a
+//! class whether its change has reached all namespaces.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use lockstep_apiserver::server::ApiServer;
-use lockstep_engine::object::{ObjectRef, metadata};
+use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
 use lockstep_namespaceclass::names::{self, reason};
 use lockstep_sim::conditions;
 use serde_json::Value;
 
 use super::desired::{
-    binding, class_of, filled, has_drifted, is_adopted, is_as_wanted, is_foreign, reports_drift,
-    stays_as_it_is, wanted,
+    binding, class_of, filled, has_drifted, is_adopted, is_as_wanted, is_foreign, is_outdated, is_paused,
+    reports_drift, stays_as_it_is, wanted,
 };
 
-/// Returns each wrong statement of a binding whose namespace is brought to its class.
+/// Returns each wrong statement of the classes, and of the bindings whose namespace is brought to its class.
 pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     let mut wrong = Vec::new();
     for namespace in server.objects(&names::namespace()) {
@@ -24,7 +26,40 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
             wrong.extend(of_it.map(|wrong| format!("the binding of {name} {wrong}")));
         }
     }
+    let classes = server.objects(&names::class());
+    wrong.extend(
+        classes.iter().filter(|class| !is_deleting(class)).filter_map(|class| of_class(server, class)),
+    );
     wrong
+}
+
+fn of_class(server: &ApiServer, class: &Value) -> Option<String> {
+    let (name, paused) = (metadata(class, "name"), conditions::find(class, names::PAUSED));
+    if paused.is_some() != is_paused(class) {
+        return Some(format!("class {name} says that it is paused: {paused:?}"));
+    }
+    // A rollout neither begins nor ends while the class is paused.
+    if is_paused(class) {
+        return None;
+    }
+    let said = conditions::find(class, names::ROLLED_OUT);
+    let bindings = server.objects(&names::binding());
+    let mut of_class = bindings.iter().filter(|it| it["spec"]["className"] == name && !is_deleting(it));
+    let current = (&class["metadata"]["uid"], &class["metadata"]["generation"]);
+    let has_it = |it: &Arc<Value>| {
+        (&it["status"]["observedClassUid"], &it["status"]["observedClassGeneration"]) == current
+    };
+    let reason = if !class["spec"]["rollout"].is_object() {
+        None
+    } else if of_class.clone().any(|it| is_outdated(it, class)) {
+        Some(reason::HALTED)
+    } else if of_class.all(has_it) {
+        Some(reason::ALL_NAMESPACES_CHANGED)
+    } else {
+        return None;
+    };
+    let is_said = said.and_then(|said| said["reason"].as_str()) == reason;
+    (!is_said).then(|| format!("the rollout of class {name} is {reason:?}; it says {said:?}"))
 }
 
 fn of_binding(server: &ApiServer, namespace: &str, class: &Value, binding: &Value) -> Vec<String> {
