@@ -69,8 +69,7 @@ fn a_lost_label_and_an_object_of_another_client_are_drift() {
         assert!(ready.contains(&format!("{resource}: it lost its label or its owner")), "{ready}");
     }
     let binding = bench.binding("n1").expect("is bound");
-    let mut conditions = binding["status"]["conditions"].as_array().into_iter().flatten();
-    let adopted = conditions.find(|condition| condition["type"] == "ObjectsAdopted");
+    let adopted = lockstep_sim::conditions::find(&binding, "ObjectsAdopted");
     assert_eq!(adopted, None, "what is left as it is was not taken over");
 }
 

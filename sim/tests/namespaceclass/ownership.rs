@@ -185,8 +185,7 @@ fn conditions(bench: &mut Bench) -> Vec<String> {
 /// Returns which objects the status shows as taken over.
 fn shown(bench: &mut Bench) -> String {
     let binding = bench.binding("team").expect("is bound");
-    let mut conditions = binding["status"]["conditions"].as_array().into_iter().flatten();
-    let adopted = conditions.find(|condition| condition["type"] == "ObjectsAdopted");
+    let adopted = lockstep_sim::conditions::find(&binding, "ObjectsAdopted");
     adopted.map_or_else(String::new, |adopted| adopted["message"].to_string())
 }
 
