@@ -31,6 +31,8 @@ pub enum Ownership {
         uid: Uid,
         /// Its resource version.
         version: ResourceVersion,
+        /// Whether it existed before any binding applied it.
+        existed: bool,
     },
     /// It is being deleted.
     Terminating,
@@ -47,15 +49,15 @@ pub struct Found {
     pub owner: String,
     /// The class that its label names.
     pub class: Option<String>,
-    /// Whether it existed before the binding applied it.
-    pub adopted: bool,
+    /// Its metadata.
+    pub resource: Resource,
 }
 
 impl Found {
-    /// Judges an object that was read, and its metadata, from the viewpoint of the binding of a namespace.
-    pub fn new(namespace: &str, binding: &Binding, object: &Value, resource: &Resource) -> Self {
+    /// Judges an object that was read, with its metadata, from the viewpoint of the binding of a namespace.
+    pub fn new(namespace: &str, binding: &Binding, object: &Value, resource: Resource) -> Self {
         let owner = owner_title(object);
-        let ownership = match ownership(resource, binding) {
+        let ownership = match ownership(&resource, binding) {
             // Left over from a deleted binding of this namespace: the garbage collector will remove it.
             Ownership::OwnedByOther if owner == format!("{} {namespace}", names::binding().kind) => {
                 Ownership::Terminating
@@ -63,11 +65,7 @@ impl Found {
             ownership => ownership,
         };
         let class = label(object, names::CLASS_LABEL).map(str::to_owned);
-        let adopted = match ownership {
-            Ownership::Adoptable { .. } => !resource.is_created(),
-            _ => resource.is_adopted_by(binding),
-        };
-        Self { ownership, owner, class, adopted }
+        Self { ownership, owner, class, resource }
     }
 }
 
@@ -81,7 +79,9 @@ pub fn ownership(resource: &Resource, binding: &Binding) -> Ownership {
         None if resource.bindings.is_empty() && resource.is_adopted_by(binding) => {
             Ownership::Adopted { uid, version }
         }
-        None if resource.bindings.is_empty() => Ownership::Adoptable { uid, version },
+        None if resource.bindings.is_empty() => {
+            Ownership::Adoptable { uid, version, existed: !resource.is_created() }
+        }
         _ => Ownership::Owned { uid, version },
     }
 }

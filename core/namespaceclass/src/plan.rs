@@ -33,12 +33,12 @@ pub struct Apply {
     /// this.
     pub repairs: bool,
     /// Whether the object existed before the binding applied it.
-    pub adopted: bool,
+    pub existed: bool,
 }
 
 impl Apply {
-    /// Returns whether it takes over an object that existed before.
-    pub fn adopts(&self) -> bool {
+    /// Returns whether it takes over an object that isn't ours yet.
+    pub fn takes_over(&self) -> bool {
         self.version.is_some()
     }
 }
@@ -102,12 +102,8 @@ impl Work {
         let remembered: BTreeSet<AppliedResource> = binding.status.remembered().cloned().collect();
         let (named, mut stale): (Vec<_>, Vec<_>) = remembered.into_iter().partition(is_named);
         // Objects of applies that another leader sent, or this one before a crash, and whose results it did not see.
-        for (kind, name, resource) in store.resources_in(namespace) {
-            let left = AppliedResource { api_version: kind.api_version(), kind: kind.kind.clone(), name };
-            let is_ours =
-                matches!(ownership(resource, binding), Ownership::Owned { .. } | Ownership::Adopted { .. })
-                    && resource.is_applied();
-            if is_ours && !is_named(&left) && !stale.contains(&left) {
+        for left in store.applied_in(namespace, binding) {
+            if !is_named(&left) && !stale.contains(&left) {
                 stale.push(left);
             }
         }
@@ -202,10 +198,14 @@ impl Work {
         }
     }
 
-    /// Returns whether an entry was brought to the namespace, as far as the status shows.
-    fn was_applied(&self, entry: &ClassResource) -> bool {
-        self.binding.has_applied(&self.resolved)
-            && self.binding.status.applied_resources.contains(&entry.applied())
+    /// Returns whether an entry was brought to the namespace, as far as the status shows. If another client has removed the status,
+    /// its object shows it.
+    fn was_applied(&self, entry: &ClassResource, ours: Option<&Resource>) -> bool {
+        let is_listed = || self.binding.status.applied_resources.contains(&entry.applied());
+        if self.binding.status.conditions.is_empty() {
+            return ours.is_some_and(|resource| resource.was_applied(entry));
+        }
+        self.binding.has_applied(&self.resolved) && is_listed()
     }
 
     /// Returns whether a resource that differs from its entry is left as it is. A change that the server has refused is listed as
@@ -218,7 +218,7 @@ impl Work {
             ready.is_some_and(|ready| reasons.contains(&ready.reason.as_str()))
         };
         self.reports_drift
-            && self.was_applied(entry)
+            && self.was_applied(entry, Some(resource))
             && !resource.has_other_values(entry)
             && (resource.was_applied(entry) || has_ended_well())
     }
@@ -233,10 +233,10 @@ impl Work {
         entry: &Arc<ClassResource>,
         uid: Option<Uid>,
         version: Option<ResourceVersion>,
-        adopted: bool,
+        existed: bool,
     ) -> Apply {
-        let repairs = self.was_applied(entry);
-        Apply { entry: Arc::clone(entry), uid, version, repairs, adopted }
+        let repairs = self.was_applied(entry, None);
+        Apply { entry: Arc::clone(entry), uid, version, repairs, existed }
     }
 
     /// Postpones the repairs whose backoff has not passed yet.
@@ -244,7 +244,7 @@ impl Work {
         for apply in std::mem::take(&mut self.applies) {
             match drift_backoff.wait(&apply.entry, now).filter(|_| apply.repairs) {
                 Some(wait) => {
-                    self.is_applied(&apply.entry, apply.adopted && !apply.adopts());
+                    self.is_applied(&apply.entry, apply.existed && !apply.takes_over());
                     self.recheck_within(wait);
                 }
                 None => self.applies.push(apply),
@@ -259,33 +259,33 @@ impl Work {
 
     /// Continues with an entry whose object has been read.
     pub fn surveyed(&mut self, entry: &Arc<ClassResource>, found: Option<Found>) {
-        let leaves_drift = self.reports_drift && self.was_applied(entry);
-        let Some(found) = found else {
-            if leaves_drift {
+        let leaves_drift = |ours: Option<&Resource>| self.reports_drift && self.was_applied(entry, ours);
+        let Some(Found { ownership, owner, resource, .. }) = found else {
+            if leaves_drift(None) {
                 return self.report_drift(entry, "it is missing", false);
             }
             return self.applies.push(self.apply(entry, None, None, false));
         };
-        match found.ownership {
-            Ownership::Owned { .. } | Ownership::Adopted { .. } | Ownership::Adoptable { .. }
-                if leaves_drift =>
-            {
-                // An object that is left as it is was not taken over.
-                let is_left = matches!(found.ownership, Ownership::Adoptable { .. });
-                self.report_drift(entry, "it lost its label or its owner", found.adopted && !is_left);
-            }
+        let adopted = resource.is_adopted_by(&self.binding);
+        let is_left = match &ownership {
+            Ownership::Owned { .. } | Ownership::Adopted { .. } => leaves_drift(Some(&resource)),
+            Ownership::Adoptable { .. } => leaves_drift(None),
+            Ownership::Terminating | Ownership::OwnedByOther => false,
+        };
+        match ownership {
+            _ if is_left => self.report_drift(entry, "it lost its label or its owner", adopted),
             Ownership::Owned { uid, .. } | Ownership::Adopted { uid, .. } => {
-                self.applies.push(self.apply(entry, Some(uid), None, found.adopted));
+                self.applies.push(self.apply(entry, Some(uid), None, adopted));
             }
-            Ownership::Adoptable { uid, version } => {
-                self.applies.push(self.apply(entry, Some(uid), Some(version), found.adopted));
+            Ownership::Adoptable { uid, version, existed } => {
+                self.applies.push(self.apply(entry, Some(uid), Some(version), existed));
             }
             Ownership::Terminating => {
                 self.keep_if_listed(entry);
                 self.causes.push(ConditionCause::waiting(&entry.title()));
             }
             Ownership::OwnedByOther => {
-                self.causes.push(ConditionCause::conflict(&entry.title(), &found.owner));
+                self.causes.push(ConditionCause::conflict(&entry.title(), &owner));
             }
         }
     }
@@ -409,21 +409,21 @@ mod tests {
         (work, entry)
     }
 
+    fn found(ownership: Ownership) -> Found {
+        let resource = Resource::read(&json!({}), None);
+        Found { ownership, owner: String::new(), class: None, resource }
+    }
+
     #[test]
     fn an_object_that_is_left_as_it_is_was_not_taken_over() {
-        let foreign = || Found {
-            ownership: Ownership::Adoptable { uid: "a".into(), version: 1.into() },
-            owner: String::new(),
-            class: None,
-            adopted: true,
-        };
+        let foreign = || found(Ownership::Adoptable { uid: "a".into(), version: 1.into(), existed: true });
         let (mut work, entry) = planned("Report");
         work.surveyed(&entry, Some(foreign()));
         assert!(work.adopted.is_empty() && work.applies.is_empty(), "{:?}", work.adopted);
 
         let (mut work, entry) = planned("Repair");
         work.surveyed(&entry, Some(foreign()));
-        assert!(work.applies[0].adopts());
+        assert!(work.applies[0].takes_over());
         let mut backoff = DriftBackoff::default();
         let now = Monotonic::START + Duration::from_mins(1);
         for _ in 0..2 {
@@ -437,8 +437,7 @@ mod tests {
     fn what_was_deleted_is_created_again_only_if_the_binding_has_not_changed() {
         let (mut work, entry) = planned("Repair");
         let ours = Ownership::Owned { uid: "a".into(), version: 1.into() };
-        let found = Found { ownership: ours, owner: String::new(), class: None, adopted: false };
-        work.surveyed(&entry, Some(found));
+        work.surveyed(&entry, Some(found(ours)));
         assert!(!work.needs_fence(), "to change what is there, its uid is proof enough");
         work.surveyed(&entry, None);
         assert!(work.needs_fence());

@@ -54,11 +54,12 @@ impl Store {
     }
 
     /// Returns whether a class has lost all its resources, and holds their removal from a namespace.
-    pub(super) fn holds_pruning(&self, binding: &Binding, resolved: &Resolved) -> bool {
+    pub(super) fn holds_pruning(&self, namespace: &str, binding: &Binding, resolved: &Resolved) -> bool {
         let class = self.classes.get(&binding.class);
         resolved.content.named.is_empty()
             && class.is_some_and(|class| class.removal_guard().is_some())
-            && binding.status.remembered().next().is_some()
+            && (binding.status.remembered().next().is_some()
+                || self.applied_in(namespace, binding).next().is_some())
     }
 }
 

@@ -71,7 +71,7 @@ fn release(uid: &Uid, version: ResourceVersion) -> Value {
 /// Returns the applies of the plan.
 pub(super) fn applies(name: &str, work: &Work) -> Vec<Action> {
     let applies = work.applies.iter().map(|apply| {
-        let mut manifest = apply.entry.manifest(name, &work.binding.uid, apply.adopted);
+        let mut manifest = apply.entry.manifest(name, &work.binding.uid, apply.existed);
         if let Some(uid) = &apply.uid {
             manifest["metadata"]["uid"] = json!(uid);
         }

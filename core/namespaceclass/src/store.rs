@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use lockstep_crds::namespaceclass::AppliedResource;
 use lockstep_engine::action::{Class as FailureClass, Failure};
 use lockstep_engine::cache::Cache;
 use lockstep_engine::object::{Kind, ObjectRef, Uid, metadata};
@@ -18,6 +19,7 @@ use super::drift;
 use super::drift_backoff::DriftBackoff;
 use super::kinds::Kinds;
 use super::model::{Binding, Class, Namespace, Resolved, Resource};
+use super::ownership::{Ownership, ownership};
 
 /// A kind must fail this often in a row to be listed, or to be watched after it was listed, before that is reported. It is
 /// reported in every namespace that contains the kind. The shell's backoff makes this some seconds.
@@ -121,6 +123,20 @@ impl Store {
             let from = resources.cache.starting_at((namespace.to_owned(), String::new()));
             let here = from.take_while(move |((place, _), _)| place == namespace);
             here.map(move |((_, name), resource)| (kind, name.clone(), resource))
+        })
+    }
+
+    /// Returns the resources that a binding has applied in its namespace, of kinds that are watched.
+    pub fn applied_in<'a>(
+        &'a self,
+        namespace: &'a str,
+        binding: &'a Binding,
+    ) -> impl Iterator<Item = AppliedResource> + 'a {
+        self.resources_in(namespace).filter_map(move |(kind, name, resource)| {
+            let is_ours =
+                matches!(ownership(resource, binding), Ownership::Owned { .. } | Ownership::Adopted { .. });
+            let applied = AppliedResource { api_version: kind.api_version(), kind: kind.kind.clone(), name };
+            (is_ours && resource.is_applied()).then_some(applied)
         })
     }
 

@@ -442,6 +442,11 @@ impl ProcessState {
     }
 }
 
+/// Returns the references of all objects of a kind.
+pub fn references(server: &ApiServer, kind: &Arc<Kind>) -> Vec<ObjectRef> {
+    server.objects(kind).iter().map(|object| reference(kind, object)).collect()
+}
+
 /// Returns the reference by which a watch of a kind reports an object.
 pub fn reference(kind: &Arc<Kind>, object: &Value) -> ObjectRef {
     match metadata(object, "namespace") {

@@ -3,6 +3,7 @@
 mod check;
 mod outcome;
 mod program;
+mod rebuilt;
 mod running;
 mod simulation;
 

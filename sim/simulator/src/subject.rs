@@ -107,6 +107,13 @@ pub trait SystemUnderTest: Sync {
         true
     }
 
+    /// Returns the objects whose status the controller must be able to write again from everything else. It must be the same, unless
+    /// the controller never becomes idle.
+    fn reports(&self, server: &ApiServer) -> Vec<ObjectRef> {
+        let _ = server;
+        Vec::new()
+    }
+
     /// Returns whether the controller writes nothing in the desired state, not even after it has started.
     fn becomes_idle(&self) -> bool {
         true

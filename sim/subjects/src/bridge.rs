@@ -7,6 +7,7 @@ use lockstep_bridge::Operator;
 use lockstep_bridge::retry::{BACKOFF, DENIED, UNAVAILABLE};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::Machine;
+use lockstep_engine::object::ObjectRef;
 use lockstep_engine::operator::Config;
 use lockstep_external as external;
 use lockstep_external::Pace;
@@ -70,6 +71,10 @@ impl SystemUnderTest for Bridge {
 
     fn logs_written_conditions(&self) -> bool {
         true
+    }
+
+    fn reports(&self, server: &ApiServer) -> Vec<ObjectRef> {
+        reported::rebuilt(server)
     }
 
     fn may_change(&self, change: &Change, server: &ApiServer, history: &History) -> Result<(), String> {

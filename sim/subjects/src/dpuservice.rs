@@ -6,11 +6,12 @@ use lockstep_apiserver::server::ApiServer;
 use lockstep_dpuservice::{BACKOFF, Operator};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::Machine;
+use lockstep_engine::object::ObjectRef;
 use lockstep_engine::operator::Config;
 use lockstep_external as external;
 use lockstep_external::Pace;
 use lockstep_sim::cluster::Change;
-use lockstep_sim::history::History;
+use lockstep_sim::history::{History, references};
 use lockstep_sim::invariant::Invariant;
 use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
 use serde_json::{Value, json};
@@ -68,6 +69,10 @@ impl SystemUnderTest for DpuService {
 
     fn logs_written_conditions(&self) -> bool {
         true
+    }
+
+    fn reports(&self, server: &ApiServer) -> Vec<ObjectRef> {
+        references(server, &lockstep_dpuservice::names::service())
     }
 
     fn may_change(&self, change: &Change, _: &ApiServer, _: &History) -> Result<(), String> {

@@ -6,6 +6,7 @@ use lockstep_apiserver::server::ApiServer;
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::finalizer;
 use lockstep_engine::machine::Machine;
+use lockstep_engine::object::ObjectRef;
 use lockstep_engine::operator::Config;
 use lockstep_namespaceclass::Operator;
 use lockstep_namespaceclass::controller::BACKOFF;
@@ -67,6 +68,10 @@ impl SystemUnderTest for NamespaceClass {
 
     fn logs_written_conditions(&self) -> bool {
         true
+    }
+
+    fn reports(&self, server: &ApiServer) -> Vec<ObjectRef> {
+        reported::rebuilt(server)
     }
 
     fn may_change(&self, change: &Change, server: &ApiServer, history: &History) -> Result<(), String> {

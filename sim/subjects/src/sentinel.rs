@@ -5,9 +5,10 @@ use std::time::Duration;
 use lockstep_apiserver::server::ApiServer;
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::Machine;
+use lockstep_engine::object::ObjectRef;
 use lockstep_sentinel::{Sentinel as Operator, Settings};
 use lockstep_sim::cluster::{Change, ExternalSystems};
-use lockstep_sim::history::History;
+use lockstep_sim::history::{History, references};
 use lockstep_sim::invariant::Invariant;
 use lockstep_sim::subject::{Checker, Client, Operation, SystemUnderTest, World};
 use serde_json::json;
@@ -103,6 +104,10 @@ impl SystemUnderTest for Sentinel {
     /// A cycle starts every five seconds.
     fn stormy(&self) -> Duration {
         Duration::from_mins(15)
+    }
+
+    fn reports(&self, server: &ApiServer) -> Vec<ObjectRef> {
+        references(server, &lockstep_sentinel::loader::kind())
     }
 
     fn becomes_idle(&self) -> bool {

@@ -131,6 +131,19 @@ fn an_hour_that_is_over_stays_so_while_hosted_clusters_cannot_be_watched() {
     assert_eq!(bench.phase("prod"), "Failed");
 }
 
+/// A control plane that has lost replicas serves. So its bridge is not taken for one that was never ready.
+#[test]
+fn a_bridge_whose_status_was_removed_has_been_ready() {
+    let mut bench = scenarios::ailing(hypershift::DEGRADED);
+    bench.cluster.advance(Duration::from_hours(2));
+    let before = bench.bridge("prod")["status"].clone();
+    bench.merge("DPFHCPBridge", NAMESPACE, "prod/status", &json!({ "status": null }));
+    bench.cluster.advance(Duration::from_mins(11));
+    assert_eq!(bench.condition("prod", "Provisioned").0, "True/Completed");
+    let after = bench.bridge("prod")["status"].clone();
+    assert_eq!((&after["phase"], &after["message"]), (&json!("Ready"), &before["message"]));
+}
+
 /// Returns how often the registry was queried since the journal was taken.
 fn questions(bench: &Bench) -> usize {
     bench.cluster.carried().filter(|(_, carried)| carried.action.name() == "find_image").count()

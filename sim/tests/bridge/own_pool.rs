@@ -295,6 +295,19 @@ fn a_cluster_keeps_its_address_until_it_has_another() {
     assert!(bench.edges.is_empty(), "{:?}", bench.edges);
 }
 
+/// MetalLB loads no configuration while two pools overlap. So the pool lets go of the former address as soon as another one has it.
+#[test]
+fn a_cluster_leaves_an_address_that_another_pool_has_as_well() {
+    let mut bench = ready();
+    bench.create(&pool("others", &format!("{ADDRESS}/32")));
+    bench.settle();
+    bench.change("prod", &json!({ "metalLBVirtualIP": OTHER_ADDRESS }));
+    bench.settle();
+    assert_eq!(specs(&mut bench), wanted(OTHER_ADDRESS));
+    assert_eq!(given(&mut bench), OTHER_ADDRESS);
+    assert_ready(&mut bench);
+}
+
 #[test]
 fn an_address_of_another_pool_leaves_the_pool_as_it_is() {
     let mut bench = ready();

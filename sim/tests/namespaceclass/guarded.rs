@@ -101,6 +101,32 @@ fn reported_drift_is_no_different_for_a_new_leader() {
     assert_eq!(bench.ready("n1"), before);
 }
 
+/// Removes the status of a binding, as another client or a restored backup does.
+fn remove_status(bench: &mut Bench, namespace: &str) {
+    let binding = format!(
+        "/apis/namespaceclass.akuity.io/v1alpha1/namespaces/{namespace}/namespaceclassbindings/{namespace}/status"
+    );
+    bench.merge(&binding, &json!({ "status": null }));
+}
+
+#[test]
+fn reported_drift_stays_although_the_status_was_removed() {
+    let mut bench = bench(&json!({ "drift": "Report" }));
+    edit(&mut bench, "theirs");
+    let unlabelled = json!({ "metadata": { "labels": { CLASS_LABEL: null } } });
+    bench.merge("/api/v1/namespaces/n1/configmaps/b", &unlabelled);
+    bench.cluster.advance(WHILE);
+    let before = bench.ready("n1");
+    remove_status(&mut bench, "n1");
+    bench.cluster.advance(WHILE);
+    assert_eq!((value(&mut bench, "a"), bench.ready("n1")), (json!("theirs"), before.clone()));
+    bench.cluster.crash(0, None);
+    remove_status(&mut bench, "n1");
+    bench.cluster.start(program, true);
+    bench.cluster.advance(WHILE);
+    assert_eq!((value(&mut bench, "a"), bench.ready("n1")), (json!("theirs"), before));
+}
+
 #[test]
 fn an_excluded_namespace_gets_no_class_and_says_why() {
     let mut bench = bench(&json!({ "excludedNamespaces": ["kube-*", "n2"] }));
@@ -203,4 +229,15 @@ fn a_guarded_class_that_is_emptied_removes_nothing_until_that_is_confirmed() {
     bench.cluster.advance(Duration::from_secs(5));
     assert_eq!(holding(&mut bench), 0);
     assert!(bench.ready("n1").starts_with("True ResourcesApplied: "));
+}
+
+#[test]
+fn a_guarded_class_that_is_emptied_removes_nothing_although_the_status_was_removed() {
+    let mut bench = with_guard();
+    bench.update("web", &[]);
+    bench.cluster.advance(Duration::from_secs(5));
+    remove_status(&mut bench, "n1");
+    bench.cluster.advance(WHILE);
+    assert_eq!(holding(&mut bench), 8);
+    assert!(bench.ready("n1").starts_with("False RemovalHeld: "), "{}", bench.ready("n1"));
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{encryption_key, exposure, upgrade};
 use crate::model::hosted_cluster::{has_endpoint, serves};
 use crate::model::hypershift::{condition as condition_of, is, words};
-use crate::model::rollout::is_blocked;
+use crate::model::rollout::{is_blocked, was_complete};
 use crate::names::{condition, reason};
 use crate::snapshot::{BridgeSnapshot, OwnedObject};
 
@@ -164,12 +164,17 @@ fn degraded(snapshot: &BridgeSnapshot<'_>) -> Option<(Status, &'static str, Stri
 pub fn provisioned(snapshot: &BridgeSnapshot<'_>, ready: &Finding) -> Finding {
     let before = snapshot.bridge.condition(condition::PROVISIONED);
     let has_timed_out = before.is_some_and(|before| before.reason == reason::TIMED_OUT);
-    let was = before.is_some_and(|before| {
+    let cluster = snapshot.hosted_cluster().ours();
+    let was = match before {
         // The condition may refer to an earlier HostedCluster.
-        let created = |cluster: &Value| metadata(cluster, "creationTimestamp").parse::<Timestamp>().ok();
-        let created = snapshot.hosted_cluster().ours().and_then(created);
-        before.status == "True" && created.is_none_or(|created| before.last_transition_time.0 >= created)
-    });
+        Some(before) => {
+            let created = |cluster: &Value| metadata(cluster, "creationTimestamp").parse::<Timestamp>().ok();
+            let is_of_this = |created| before.last_transition_time.0 >= created;
+            before.status == "True" && cluster.and_then(created).is_none_or(is_of_this)
+        }
+        // Another client has removed the status. What HyperShift remembers needs nodes as well.
+        None => cluster.is_some_and(was_complete),
+    };
     let (status, reason, message) = match snapshot.hosted_cluster() {
         OwnedObject::Absent | OwnedObject::Foreign => {
             (Status::False, reason::IN_PROGRESS, "the cluster is not provisioned yet")

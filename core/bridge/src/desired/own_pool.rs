@@ -14,16 +14,21 @@ use crate::model::service::assigned;
 use crate::model::source::Source;
 use crate::names::{self, control_plane_namespace};
 use crate::snapshot::{BridgeSnapshot, OwnedObject};
+use crate::store::pools;
 
 /// Returns the write that brings the pool to its desired state; `None` if it is as wanted, or is not the bridge's. MetalLB takes
 /// away an address that is no longer in a pool. So if the address changes, the pool contains the former one until the Service
-/// has the new one.
+/// has the new one, unless the Service may have it from another pool: two pools must not overlap.
 pub fn pool(snapshot: &BridgeSnapshot<'_>) -> Option<Action> {
     let (name, address) = snapshot.own_pool()?;
     let existing = snapshot.own_pool_object(Source::Pools)?.ours();
-    let is_former =
-        |given: &IpAddr| *given != address && existing.is_some_and(|pool| pool::holds(pool, *given));
-    let former = snapshot.service().into_iter().flat_map(assigned).filter(is_former);
+    let (namespace, service) = (control_plane_namespace(snapshot.key), snapshot.service());
+    let is_former = |given: &IpAddr| {
+        *given != address
+            && existing.is_some_and(|pool| pool::holds(pool, *given))
+            && !pools::other_gives(snapshot.store, name, *given, &namespace, service)
+    };
+    let former = service.into_iter().flat_map(assigned).filter(is_former);
     let addresses: Vec<String> = iter::once(address).chain(former).map(|it| format!("{it}/32")).collect();
     bring(
         snapshot,
@@ -33,7 +38,7 @@ pub fn pool(snapshot: &BridgeSnapshot<'_>) -> Option<Action> {
             "addresses": addresses,
             "autoAssign": false,
             "avoidBuggyIPs": false,
-            "serviceAllocation": { "namespaces": [control_plane_namespace(snapshot.key)] },
+            "serviceAllocation": { "namespaces": [namespace] },
         }),
     )
 }

@@ -22,9 +22,17 @@ pub fn is_complete(cluster: &Value, image: &str) -> bool {
 /// node has joined, none of its versions is complete. Then the history of the control plane is used, which an older
 /// HyperShift lacks.
 pub fn deciding_history(cluster: &Value) -> Option<&[Value]> {
-    let history = |field: &str| cluster["status"][field]["history"].as_array().map(Vec::as_slice);
-    let is_completed = |history: &&[Value]| history.iter().any(|entry| entry["state"] == "Completed");
-    history("version").filter(is_completed).or_else(|| history("controlPlaneVersion"))
+    let decides = if was_complete(cluster) { "version" } else { "controlPlaneVersion" };
+    history(cluster, decides)
+}
+
+/// Returns whether HyperShift has ever completed a version of the whole cluster.
+pub fn was_complete(cluster: &Value) -> bool {
+    history(cluster, "version").into_iter().flatten().any(|entry| entry["state"] == "Completed")
+}
+
+fn history<'a>(cluster: &'a Value, of: &str) -> Option<&'a [Value]> {
+    cluster["status"][of]["history"].as_array().map(Vec::as_slice)
 }
 
 /// Returns whether an entry of a history is about an image; `None` if that is unknown. Histories name images by digest.

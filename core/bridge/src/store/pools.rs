@@ -36,6 +36,18 @@ pub fn gives(store: &Store, address: IpAddr, namespace: &str, service: Option<&V
     counted(store).any(|(_, pool)| holds(pool, address) && serves(pool, namespace, service))
 }
 
+/// Returns whether a Service of a namespace may have an address from another pool than this one.
+pub fn other_gives(
+    store: &Store,
+    own: &Name,
+    address: IpAddr,
+    namespace: &str,
+    service: Option<&Value>,
+) -> bool {
+    let mut others = counted(store).filter(|(name, _)| *name != own);
+    others.any(|(_, pool)| holds(pool, address) && serves(pool, namespace, service))
+}
+
 /// Returns another pool of the same namespace that contains an address. Two pools must not overlap.
 pub fn other_holder<'a>(store: &'a Store, own: &Name, address: IpAddr) -> Option<&'a Name> {
     let mut others =

@@ -102,7 +102,7 @@ impl Controller {
         }
         let Some(namespace) = self.store.namespaces.get(&name.to_owned()) else { return done };
         let resolved = resolved.in_namespace(name, namespace);
-        if self.store.holds_pruning(binding, &resolved) {
+        if self.store.holds_pruning(name, binding, &resolved) {
             let held = status::of_held_pruning(binding, now).or_else(|| self.unanswered(name, binding));
             return held.map_or(done, |held| self.report(name, binding, held, Verdict::Converged));
         }
@@ -309,7 +309,7 @@ impl Controller {
     fn judge(&mut self, name: &str, binding: &Binding, outcome: Outcome) -> Result<Option<Found>, Failure> {
         let Some(object) = outcome.found()? else { return Ok(None) };
         let resource = self.store.read_resource(&object);
-        Ok(Some(Found::new(name, binding, &object, &resource)))
+        Ok(Some(Found::new(name, binding, &object, resource)))
     }
 
     fn fenced(
@@ -356,10 +356,10 @@ impl Controller {
         let (mut repaired, mut failed, mut taken) = (Vec::new(), Vec::new(), Vec::new());
         for (apply, outcome) in std::mem::take(&mut work.applies).into_iter().zip(outcomes) {
             // An object whose adoption failed is not reported as adopted.
-            let is_kept = apply.uid.is_some() && !apply.adopts();
+            let is_kept = apply.uid.is_some() && !apply.takes_over();
             let entry = apply.entry;
             if outcome.is_ok() || is_kept {
-                work.is_applied(&entry, apply.adopted);
+                work.is_applied(&entry, apply.existed);
             } else {
                 // It may have been created all the same, unless the server has refused it. So it is listed as pending before
                 // the next retry.
@@ -370,7 +370,7 @@ impl Controller {
                     self.store.absorb_applied(&entry.kind, &object);
                     if apply.uid.is_none() && drift::has_other_writers(&object) {
                         let uid = Some(Uid::of(&object));
-                        taken.push(Apply { entry, uid, version: None, repairs: false, adopted: true });
+                        taken.push(Apply { entry, uid, version: None, repairs: false, existed: true });
                         continue;
                     }
                     repaired.extend(apply.repairs.then_some(entry));

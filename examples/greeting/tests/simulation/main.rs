@@ -10,7 +10,7 @@ use lockstep_engine::operator::{Config, Control as _};
 use lockstep_engine::random::Random;
 use lockstep_engine::{finalizer, yaml};
 use lockstep_sim::cluster::Change;
-use lockstep_sim::history::{History, Version};
+use lockstep_sim::history::{History, Version, references};
 use lockstep_sim::invariant::{Invariant, Moment};
 use lockstep_sim::{ApiServer, Client, Operation, Search, Simulation, Summary, SystemUnderTest, World};
 use serde_json::{Value, json};
@@ -63,6 +63,10 @@ impl SystemUnderTest for Greetings {
 
     fn backoffs(&self) -> &'static [Backoff] {
         &[Greeter::BACKOFF]
+    }
+
+    fn reports(&self, server: &ApiServer) -> Vec<ObjectRef> {
+        references(server, &greeting())
     }
 
     fn differences(&self, world: &World<'_>) -> Vec<String> {

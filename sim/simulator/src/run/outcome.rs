@@ -58,7 +58,7 @@ impl Violation {
 }
 
 /// Checked after fault injection has ended.
-pub const LIVENESS: [(&str, &str); 7] = [
+pub const LIVENESS: [(&str, &str); 8] = [
     (
         "desired_state_is_reached",
         "Once nothing goes wrong any more, the world is as it should be within the controller's bound.",
@@ -83,5 +83,9 @@ pub const LIVENESS: [(&str, &str); 7] = [
     (
         "no_resync_is_needed",
         "Once nothing goes wrong any more, and nothing is left to do until the next resync, the world is as it should be.",
+    ),
+    (
+        "a_status_is_rebuilt",
+        "In a world that is as it should be a status that another client removes is written again as it was, and nothing else is.",
     ),
 ];

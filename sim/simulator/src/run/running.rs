@@ -52,13 +52,13 @@ impl Simulation {
     }
 }
 
-struct Running<'a> {
+pub(super) struct Running<'a> {
     simulation: &'a Simulation,
     plan: &'a Plan,
-    cluster: Cluster<PlannedFaults>,
+    pub(super) cluster: Cluster<PlannedFaults>,
     history: History,
     /// The controllers that run.
-    members: Vec<&'static dyn SystemUnderTest>,
+    pub(super) members: Vec<&'static dyn SystemUnderTest>,
     /// The checkers of the controllers.
     witnesses: Vec<Option<Box<dyn Checker>>>,
     trace: Trace,
@@ -173,11 +173,13 @@ impl<'a> Running<'a> {
         at_rest
     }
 
-    /// Checks that nothing is written in the desired state, and that a new leader writes nothing either.
+    /// Checks that nothing is written in the desired state, also by a new leader, and that each status can be rebuilt.
     fn quiet(&mut self) -> Result<(), Violation> {
         if !self.members.iter().any(|member| member.becomes_idle()) {
             self.until(self.cluster.elapsed() + BUSY)?;
-            return self.differs(0);
+            self.differs(0)?;
+            self.leaders_rebuild()?;
+            return self.new_leaders_rebuild();
         }
         self.still(QUIET, 1)?;
         let uncounted = self.history.uncounted(&self.cluster.server);
@@ -190,11 +192,10 @@ impl<'a> Running<'a> {
         if !unlogged.is_empty() {
             return Err(self.unmet(5, unlogged.join("; ")));
         }
-        for member in 0..self.members.len() {
-            self.cluster.crash(self.leaders[member], None);
-            self.lead(member);
-        }
-        self.still(TAKEN_OVER, 4)
+        self.leaders_rebuild()?;
+        self.replace_leaders();
+        self.still(TAKEN_OVER, 4)?;
+        self.new_leaders_rebuild()
     }
 
     /// Checks that nothing is written for some time.
@@ -218,7 +219,7 @@ impl<'a> Running<'a> {
         self.differs(0)
     }
 
-    fn differs(&self, liveness: usize) -> Result<(), Violation> {
+    pub(super) fn differs(&self, liveness: usize) -> Result<(), Violation> {
         let world = World {
             server: &self.cluster.server,
             outside: self.cluster.outside.as_deref(),
@@ -231,7 +232,7 @@ impl<'a> Running<'a> {
         Err(self.unmet(liveness, differences.join("; ")))
     }
 
-    fn unmet(&self, liveness: usize, seen: String) -> Violation {
+    pub(super) fn unmet(&self, liveness: usize, seen: String) -> Violation {
         let (invariant, sentence) = LIVENESS[liveness];
         Violation { invariant, sentence, seen, at: self.cluster.elapsed() }
     }
@@ -264,6 +265,14 @@ impl<'a> Running<'a> {
         self.at(self.cluster.elapsed() + Duration::from_millis(delay_ms), later);
     }
 
+    /// Lets a new process of each controller take over.
+    pub(super) fn replace_leaders(&mut self) {
+        for member in 0..self.members.len() {
+            self.cluster.crash(self.leaders[member], None);
+            self.lead(member);
+        }
+    }
+
     /// Starts a process of a controller that leads.
     fn lead(&mut self, member: usize) {
         let (plan_seed, process) = (self.plan.seed, self.cluster.processes());
@@ -281,7 +290,7 @@ impl<'a> Running<'a> {
     }
 
     /// Returns whether a request is a write that a controller makes only as long as it is not idle.
-    fn counts(&self, carried: &Carried) -> bool {
+    pub(super) fn counts(&self, carried: &Carried) -> bool {
         let member = self.member(carried.process).map(|member| self.members[member]);
         carried.action.is_write() && member.is_some_and(SystemUnderTest::becomes_idle)
     }
@@ -368,7 +377,7 @@ impl<'a> Running<'a> {
     }
 
     /// Processes new journal entries: checks them, adds them to the history, and injects the faults that target them.
-    fn digest(&mut self) -> Result<(), Violation> {
+    pub(super) fn digest(&mut self) -> Result<(), Violation> {
         while !self.cluster.journal.is_empty() {
             let entries = std::mem::take(&mut self.cluster.journal);
             let mut under_way = Vec::new();

@@ -1,8 +1,10 @@
 //! What the status of a bridge must report at rest.
 
-use lockstep_bridge::names::{condition, reason};
-use lockstep_engine::object::metadata;
+use lockstep_apiserver::server::ApiServer;
+use lockstep_bridge::names::{self, condition, reason};
+use lockstep_engine::object::{ObjectRef, metadata};
 use lockstep_sim::conditions;
+use lockstep_sim::history::references;
 use serde_json::{Value, json};
 
 use super::setup::NAMESPACE;
@@ -17,6 +19,17 @@ const STEPS: [&str; 7] = [
     condition::KUBECONFIG_INJECTED,
     condition::PROVISIONED,
 ];
+
+/// Returns the bridges whose status can be rebuilt. A bridge that has failed before its HostedCluster exists remembers that: the
+/// table of the specification has no way from `Failed` to `Pending`.
+pub(super) fn rebuilt(server: &ApiServer) -> Vec<ObjectRef> {
+    let remembers = |bridge: &Value| {
+        bridge["status"]["phase"] == "Failed"
+            && !conditions::is(bridge, condition::HOSTED_CLUSTER_CREATED, "True")
+    };
+    let bridges = references(server, &names::bridge()).into_iter();
+    bridges.filter(|bridge| !server.object(bridge).is_some_and(|bridge| remembers(bridge))).collect()
+}
 
 /// Reports each wrong statement of a bridge that is Ready with its HostedCluster.
 pub(super) fn when_ready(bridge: &Value, cluster: &Value, differ: &mut dyn FnMut(String)) {

@@ -1,10 +1,14 @@
-//! Mistakes in what a status reports, without any other effect: each is a wrong view of another system.
+//! Mistakes in what a status reports, without any other effect.
 
+use std::collections::BTreeMap;
+
+use lockstep_engine::action::{Action, KubeRequest, Outcome, Request};
 use lockstep_engine::machine::Event;
+use lockstep_engine::object::ObjectRef;
 use lockstep_sim::bugs::{Bug, Flaw, plant};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::common::retell;
+use super::common::{Asked, HOST, as_if_done, retell};
 
 pub(super) const BUGS: &[Bug] = &[
     Bug {
@@ -19,6 +23,13 @@ pub(super) const BUGS: &[Bug] = &[
         sentence: "The release of a NodePool is reported as not accepted, whatever HyperShift reports.",
         controller: lockstep_crds::bridge::CONTROLLER,
         plant: plant::<TakesReleasesForRefused>,
+        garble: None,
+    },
+    Bug {
+        name: "repeats_no_status",
+        sentence: "A status is not written if only its times differ from the last one that was written, whatever another client has made of it.",
+        controller: HOST,
+        plant: plant::<RepeatsNoStatus>,
         garble: None,
     },
 ];
@@ -50,4 +61,43 @@ impl Flaw for TakesReleasesForRefused {
             }
         }))
     }
+}
+
+#[derive(Default)]
+struct RepeatsNoStatus {
+    asked: Asked,
+    written: BTreeMap<ObjectRef, Value>,
+}
+
+impl Flaw for RepeatsNoStatus {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        let action = self.asked.answered(&event);
+        if let Some(Action::Kube(KubeRequest::Patch { target, patch, .. })) = action
+            && matches!(event, Event::Finished { outcome: Ok(_), .. })
+        {
+            self.written.insert(target, untimed(&patch));
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let Action::Kube(KubeRequest::Patch { target, subresource: Some(_), patch }) = &request.action else {
+            return None;
+        };
+        if self.written.get(target) == Some(&untimed(patch)) {
+            return Some(Ok(as_if_done(&request.action)));
+        }
+        self.asked.note(request);
+        None
+    }
+}
+
+/// Returns the status of a patch, without the times of its conditions.
+fn untimed(patch: &Value) -> Value {
+    let mut status = patch["status"].clone();
+    let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        condition["lastTransitionTime"] = Value::Null;
+    }
+    status
 }

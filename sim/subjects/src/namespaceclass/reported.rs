@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockstep_apiserver::server::ApiServer;
-use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
+use lockstep_engine::object::{ObjectRef, controller_uid, is_deleting, metadata};
 use lockstep_namespaceclass::names::{self, reason};
 use lockstep_sim::conditions;
+use lockstep_sim::history::references;
 use serde_json::Value;
 
 use super::desired::{
@@ -31,6 +32,26 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
         classes.iter().filter(|class| !is_deleting(class)).filter_map(|class| of_class(server, class)),
     );
     wrong
+}
+
+/// Returns the objects whose status can be rebuilt. The status alone remembers what a namespace had before its class was paused,
+/// its rollout was halted, or another client took away an object of a class that only reports drift.
+pub(super) fn rebuilt(server: &ApiServer) -> Vec<ObjectRef> {
+    let classes = references(server, &names::class()).into_iter();
+    let bindings = references(server, &names::binding()).into_iter();
+    let is_paused = |class: &ObjectRef| server.object(class).is_some_and(|class| is_paused(class));
+    let remembers = |target: &ObjectRef| {
+        let binding = server.object(target);
+        let class = class_of(server, &target.name);
+        let Some((binding, class)) = binding.zip(class) else { return true };
+        let uid = metadata(binding, "uid");
+        let is_ours = |object: &ObjectRef| {
+            server.object(object).is_some_and(|it| controller_uid(it) == Some(uid) || is_adopted(it, uid))
+        };
+        let takes_away = || !wanted(&class, &target.name).keys().all(is_ours);
+        stays_as_it_is(server, binding, &class) || (reports_drift(&class) && takes_away())
+    };
+    classes.filter(|class| !is_paused(class)).chain(bindings.filter(|it| !remembers(it))).collect()
 }
 
 fn of_class(server: &ApiServer, class: &Value) -> Option<String> {

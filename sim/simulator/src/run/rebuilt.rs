@@ -1,0 +1,123 @@
+//! Checks that each status can be rebuilt: a controller must be able to write it again from everything else.
+//!
+//! Backups do not restore the status of an object, and other clients can replace it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use lockstep_engine::action::{Action, KubeRequest};
+use lockstep_engine::object::ObjectRef;
+use serde_json::{Value, json};
+
+use super::outcome::Violation;
+use super::running::Running;
+use crate::cluster::What;
+use crate::subject::{Client, ClusterClient, SystemUnderTest};
+
+/// A process that takes over reconciles everything at once.
+const BY_NEW_LEADER: Duration = Duration::from_mins(2);
+/// One that leads need not notice that a status has changed until the next resync.
+const BY_LEADER: Duration = Duration::from_mins(12);
+
+impl Running<'_> {
+    /// Checks that the processes that lead write each status again as it was, if another client removes it, and write nothing else.
+    pub(super) fn leaders_rebuild(&mut self) -> Result<(), Violation> {
+        self.rebuild(BY_LEADER, false)
+    }
+
+    /// Checks the same of processes that take over in that moment.
+    pub(super) fn new_leaders_rebuild(&mut self) -> Result<(), Violation> {
+        self.rebuild(BY_NEW_LEADER, true)
+    }
+
+    fn rebuild(&mut self, time: Duration, take_over: bool) -> Result<(), Violation> {
+        let reports = self.reports();
+        for (target, _) in &reports {
+            let client: &mut dyn Client = &mut ClusterClient { cluster: &mut self.cluster, actor: "user" };
+            client.merge_status(target, &Value::Null);
+        }
+        if take_over {
+            self.replace_leaders();
+        }
+        let end = self.cluster.elapsed() + time;
+        while self.cluster.step(end) {
+            let other = self.other_write();
+            self.digest()?;
+            if let Some(action) = other {
+                return Err(self.unmet(7, format!("without the statuses, it asked for {action}")));
+            }
+        }
+        self.cluster.advance(end.saturating_sub(self.cluster.elapsed()));
+        let known = reports.iter().filter_map(|(target, before)| Some((target, before.as_ref()?)));
+        let differences: Vec<String> =
+            known.filter_map(|(target, before)| self.differs_from(target, before)).collect();
+        if !differences.is_empty() {
+            return Err(self.unmet(7, differences.join("; ")));
+        }
+        self.differs(0)
+    }
+
+    /// Returns every object whose status must be rebuilt, and that status if it is the same again.
+    fn reports(&self) -> Vec<(ObjectRef, Option<Value>)> {
+        let server = &self.cluster.server;
+        let of_member = |member: &&'static dyn SystemUnderTest| {
+            let status = |target: &ObjectRef| server.object(target).map(|object| untimed(&object["status"]));
+            let is_same = member.becomes_idle();
+            let targets = member.reports(server).into_iter();
+            targets
+                .map(move |target| (target.clone(), status(&target).filter(|_| is_same)))
+                .collect::<Vec<_>>()
+        };
+        self.members.iter().flat_map(of_member).collect()
+    }
+
+    /// Returns a write that was requested just now and that is neither of a status nor an Event.
+    fn other_write(&self) -> Option<String> {
+        self.cluster.journal.iter().find_map(|entry| {
+            let What::Carried(carried) = &entry.what else { return None };
+            let target = carried.action.target().map(ToString::to_string).unwrap_or_default();
+            let is_report = match &carried.action {
+                Action::Kube(KubeRequest::Patch { subresource: Some(_), .. }) => true,
+                action => action.target().is_some_and(|target| target.kind.kind == "Event"),
+            };
+            (self.counts(carried) && !is_report).then(|| format!("{} {target}", carried.action.name()))
+        })
+    }
+
+    /// Returns how the status of an object differs from the one before.
+    fn differs_from(&self, target: &ObjectRef, before: &Value) -> Option<String> {
+        let object = self.cluster.server.object(target);
+        let now = object.map(|object| untimed(&object["status"])).unwrap_or_default();
+        let fields = before.as_object().into_iter().chain(now.as_object()).flatten();
+        let field = fields.map(|(field, _)| field).find(|field| before[*field] != now[*field])?;
+        let (before, now) = (&before[field], &now[field]);
+        let elements = |list: &Value| list.as_array().cloned().unwrap_or_default();
+        let [lost, new] = [(before, now), (now, before)].map(|(these, those)| {
+            json!(elements(these).iter().filter(|it| !elements(those).contains(it)).collect::<Vec<_>>())
+        });
+        Some(if before.is_array() && now.is_array() {
+            format!("{field} of {target} had {lost}, and is rebuilt with {new}")
+        } else {
+            format!("{field} of {target} was {before}, and is rebuilt as {now}")
+        })
+    }
+}
+
+/// Returns a status without times, whose conditions are in the order of their types.
+fn untimed(status: &Value) -> Value {
+    let mut status = status.clone();
+    if let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) {
+        conditions.sort_by_cached_key(|condition| condition["type"].to_string());
+    }
+    remove_times(&mut status);
+    status
+}
+
+fn remove_times(value: &mut Value) {
+    match value {
+        Value::String(text) if text.parse::<Timestamp>().is_ok() => *value = Value::Null,
+        Value::Array(elements) => elements.iter_mut().for_each(remove_times),
+        Value::Object(fields) => fields.values_mut().for_each(remove_times),
+        _ => {}
+    }
+}
