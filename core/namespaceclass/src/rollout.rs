@@ -206,7 +206,7 @@ impl Controller {
     }
 
     /// Enqueues as many waiting namespaces as may change now, and the class if its condition has to change.
-    fn continue_rollout(&mut self, name: &str) {
+    pub(super) fn continue_rollout(&mut self, name: &str) {
         let class = self.store.classes.get(&name.to_owned()).filter(|class| !class.is_paused());
         let Some((class, rollout)) = class.and_then(|it| Some((it, self.store.rollout(name, it)?))) else {
             return;

@@ -165,21 +165,21 @@ pub fn provisioned(snapshot: &BridgeSnapshot<'_>, ready: &Finding) -> Finding {
     let before = snapshot.bridge.condition(condition::PROVISIONED);
     let has_timed_out = before.is_some_and(|before| before.reason == reason::TIMED_OUT);
     let cluster = snapshot.hosted_cluster().ours();
-    let was = match before {
+    let is_reported = before.is_some_and(|before| {
         // The condition may refer to an earlier HostedCluster.
-        Some(before) => {
-            let created = |cluster: &Value| metadata(cluster, "creationTimestamp").parse::<Timestamp>().ok();
-            let is_of_this = |created| before.last_transition_time.0 >= created;
-            before.status == "True" && cluster.and_then(created).is_none_or(is_of_this)
-        }
-        // Another client has removed the status. What HyperShift remembers needs nodes as well.
-        None => cluster.is_some_and(was_complete),
-    };
+        let created = |cluster: &Value| metadata(cluster, "creationTimestamp").parse::<Timestamp>().ok();
+        let is_of_this = |created| before.last_transition_time.0 >= created;
+        before.status == "True" && cluster.and_then(created).is_none_or(is_of_this)
+    });
+    // Another client may have removed the status, or replaced it by an older one. HyperShift completes a version with nodes only.
+    let lacks_replicas_only =
+        ready.reason == reason::WAITING_FOR_CONTROL_PLANE && cluster.is_some_and(serves);
+    let is_shown = cluster.is_some_and(was_complete) && (before.is_none() || lacks_replicas_only);
     let (status, reason, message) = match snapshot.hosted_cluster() {
         OwnedObject::Absent | OwnedObject::Foreign => {
             (Status::False, reason::IN_PROGRESS, "the cluster is not provisioned yet")
         }
-        _ if was || ready.status == Status::True => {
+        _ if is_reported || is_shown || ready.status == Status::True => {
             (Status::True, reason::COMPLETED, "the cluster has been ready")
         }
         OwnedObject::Ours(cluster)

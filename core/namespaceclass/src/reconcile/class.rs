@@ -92,6 +92,8 @@ impl Controller {
                         if self.store.classes.confirm(name.to_owned(), class) && !is_same {
                             self.store.count_departures(name);
                         }
+                        // A namespace may have ended its change while this was written.
+                        self.continue_rollout(name);
                     }
                     Err(failure) => {
                         self.not_written(class_ref(name), &changed, &failure);

@@ -2,11 +2,12 @@
 //!
 //! Backups do not restore the status of an object, and other clients can replace it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use lockstep_engine::action::{Action, KubeRequest};
-use lockstep_engine::object::ObjectRef;
+use lockstep_engine::object::{ObjectRef, Uid};
 use serde_json::{Value, json};
 
 use super::outcome::Violation;
@@ -33,8 +34,12 @@ impl Running<'_> {
     fn rebuild(&mut self, time: Duration, take_over: bool) -> Result<(), Violation> {
         let reports = self.reports();
         for (target, _) in &reports {
+            let status = if take_over { Value::Null } else { self.earlier_status(target) };
+            let Some(object) = self.cluster.server.object(target) else { continue };
+            let mut object = Value::clone(object);
+            object["status"] = status;
             let client: &mut dyn Client = &mut ClusterClient { cluster: &mut self.cluster, actor: "user" };
-            client.merge_status(target, &Value::Null);
+            client.replace_status(target, &object);
         }
         if take_over {
             self.replace_leaders();
@@ -55,6 +60,15 @@ impl Running<'_> {
             return Err(self.unmet(7, differences.join("; ")));
         }
         self.differs(0)
+    }
+
+    /// Returns the status that an object had when half of its changes were over.
+    fn earlier_status(&self, target: &ObjectRef) -> Value {
+        let uid = self.cluster.server.object(target).map(|object| Uid::of(object));
+        let states = self.history.versions(target).iter().filter_map(|version| version.object.as_ref());
+        let states: Vec<&Arc<Value>> =
+            states.filter(|object| Some(Uid::of(object)) == uid && object["status"].is_object()).collect();
+        states.get(states.len() / 2).map(|object| object["status"].clone()).unwrap_or_default()
     }
 
     /// Returns every object whose status must be rebuilt, and that status if it is the same again.
