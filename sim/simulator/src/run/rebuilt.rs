@@ -15,20 +15,21 @@ use super::running::Running;
 use crate::cluster::What;
 use crate::subject::{Client, ClusterClient, SystemUnderTest};
 
-/// A process that takes over reconciles everything at once.
-const BY_NEW_LEADER: Duration = Duration::from_mins(2);
-/// One that leads need not notice that a status has changed until the next resync.
-const BY_LEADER: Duration = Duration::from_mins(12);
+/// A process that takes over reconciles everything at once, and one that never becomes idle does so all the time.
+const AT_ONCE: Duration = Duration::from_mins(2);
+/// Any other process that leads need not notice that a status has changed until the next resync.
+const AT_RESYNC: Duration = Duration::from_mins(12);
 
 impl Running<'_> {
-    /// Checks that the processes that lead write each status again as it was, if another client removes it, and write nothing else.
+    /// Checks that the processes that lead write each status again as it was, if another client replaces it, and write nothing else.
     pub(super) fn leaders_rebuild(&mut self) -> Result<(), Violation> {
-        self.rebuild(BY_LEADER, false)
+        let becomes_idle = self.members.iter().any(|member| member.becomes_idle());
+        self.rebuild(if becomes_idle { AT_RESYNC } else { AT_ONCE }, false)
     }
 
-    /// Checks the same of processes that take over in that moment.
+    /// Checks the same of processes that take over in the moment in which another client removes it.
     pub(super) fn new_leaders_rebuild(&mut self) -> Result<(), Violation> {
-        self.rebuild(BY_NEW_LEADER, true)
+        self.rebuild(AT_ONCE, true)
     }
 
     fn rebuild(&mut self, time: Duration, take_over: bool) -> Result<(), Violation> {
