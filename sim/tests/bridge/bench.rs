@@ -150,6 +150,11 @@ impl Bench {
 
     /// Restores the permission to watch everything.
     pub(crate) fn permit_watch(&mut self) {
+        self.restart();
+    }
+
+    /// Lets a new process take over.
+    pub(crate) fn restart(&mut self) {
         self.cluster.crash(self.operator, None);
         self.operator = self.cluster.start(operator, true);
     }

@@ -237,7 +237,9 @@ fn a_guarded_class_that_is_emptied_removes_nothing_although_the_status_was_remov
     bench.update("web", &[]);
     bench.cluster.advance(Duration::from_secs(5));
     remove_status(&mut bench, "n1");
+    bench.merge(CLASS, &json!({ "spec": { "removalGuard": { "maxPercent": 50 } } }));
+    bench.cluster.advance(Duration::from_secs(5));
+    assert!(bench.ready("n1").starts_with("False RemovalHeld: "), "{}", bench.ready("n1"));
     bench.cluster.advance(WHILE);
     assert_eq!(holding(&mut bench), 8);
-    assert!(bench.ready("n1").starts_with("False RemovalHeld: "), "{}", bench.ready("n1"));
 }
