@@ -50,7 +50,7 @@ impl Running<'_> {
             let other = self.other_write();
             self.digest()?;
             if let Some(action) = other {
-                return Err(self.unmet(7, format!("without the statuses, it asked for {action}")));
+                return Err(self.unmet(7, format!("with other statuses, it asked for {action}")));
             }
         }
         self.cluster.advance(end.saturating_sub(self.cluster.elapsed()));
