@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_apiserver::server::ApiServer;
 use lockstep_engine::object::{Kind, ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
-use lockstep_namespaceclass::names::{self, CLASS_LABEL};
+use lockstep_namespaceclass::names::{self, CLASS_LABEL, reason};
 use lockstep_sim::conditions;
 use lockstep_sim::history::reference;
 use serde_json::Value;
@@ -96,7 +96,7 @@ pub(super) fn binding(server: &ApiServer, namespace: &str) -> Option<Arc<Value>>
 }
 
 /// Returns whether another owner controls an object.
-pub(super) fn is_foreign(object: &Value, binding_uid: &str) -> bool {
+fn is_foreign(object: &Value, binding_uid: &str) -> bool {
     controller_uid(object).is_some_and(|uid| uid != binding_uid)
 }
 
@@ -153,6 +153,53 @@ fn owner_kind(object: &Value) -> &str {
     object["metadata"]["ownerReferences"][0]["kind"].as_str().unwrap_or_default()
 }
 
+/// The state of a resource that a class requires in a namespace.
+pub(super) enum State {
+    /// It is as it should be.
+    Applied,
+    /// It can't be applied, or is left as it is. The binding reports it with this reason.
+    Obstacle(&'static str),
+    /// It does not exist.
+    Missing,
+    /// It exists, and the binding neither owns nor adopted it.
+    Stray,
+    /// It differs from its manifest.
+    Different,
+}
+
+/// Returns the state of each resource that a class requires in a namespace.
+pub(super) fn judged(
+    server: &ApiServer,
+    namespace: &str,
+    class: &Value,
+    uid: &str,
+) -> Vec<(ObjectRef, State)> {
+    let home = server.object(&ObjectRef::cluster(&names::namespace(), namespace));
+    let judge = |target: &ObjectRef, manifest: &Value| {
+        let Some(manifest) = home.and_then(|home| filled(manifest, home)) else {
+            return State::Obstacle(reason::UNRESOLVED_VARIABLE);
+        };
+        let object = server.object(target).map(|it| &**it);
+        if reports_drift(class) && has_drifted(object, class, uid, &manifest) {
+            return State::Obstacle(reason::DRIFTED);
+        }
+        match object {
+            None => State::Missing,
+            Some(object) if is_foreign(object, uid) => State::Obstacle(reason::OWNERSHIP_CONFLICT),
+            Some(object) if controller_uid(object) != Some(uid) && !is_adopted(object, uid) => State::Stray,
+            Some(object) if !is_as_wanted(object, &manifest) => State::Different,
+            Some(_) => State::Applied,
+        }
+    };
+    let resources = wanted(class, namespace).into_iter();
+    resources
+        .map(|(target, manifest)| {
+            let state = judge(&target, &manifest);
+            (target, state)
+        })
+        .collect()
+}
+
 /// Checks a namespace that should be in a class.
 fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut Vec<String>) {
     let class_name = metadata(class, "name");
@@ -166,29 +213,18 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
     if stays_as_it_is(server, &binding, class) {
         return;
     }
-    let uid = metadata(&binding, "uid");
     let mut free = true;
-    let home = server.object(&ObjectRef::cluster(&names::namespace(), namespace));
-    for (target, manifest) in wanted(class, namespace) {
-        let Some(manifest) = home.and_then(|home| filled(&manifest, home)) else {
-            free = false;
-            continue;
-        };
-        let object = server.object(&target).map(|it| &**it);
-        if reports_drift(class) && has_drifted(object, class, uid, &manifest) {
-            free = false;
-            continue;
-        }
-        match object {
-            None => differences.push(format!("{target} of class {class_name} is missing")),
-            Some(object) if is_foreign(object, uid) => free = false,
-            Some(object) if controller_uid(object) != Some(uid) && !is_adopted(object, uid) => {
+    for (target, state) in judged(server, namespace, class, metadata(&binding, "uid")) {
+        match state {
+            State::Applied => {}
+            State::Obstacle(_) => free = false,
+            State::Missing => differences.push(format!("{target} of class {class_name} is missing")),
+            State::Stray => {
                 differences.push(format!("{target} of class {class_name} does not belong to the binding"));
             }
-            Some(object) if !is_as_wanted(object, &manifest) => {
+            State::Different => {
                 differences.push(format!("{target} is not as class {class_name} wants it"));
             }
-            Some(_) => {}
         }
     }
     let ready = conditions::find(&binding, "Ready");
@@ -242,7 +278,7 @@ pub(super) fn reports_drift(class: &Value) -> bool {
 }
 
 /// Returns whether an object is not as a class applied it. An object of another controller is a conflict.
-pub(super) fn has_drifted(object: Option<&Value>, class: &Value, uid: &str, manifest: &Value) -> bool {
+fn has_drifted(object: Option<&Value>, class: &Value, uid: &str, manifest: &Value) -> bool {
     let Some(object) = object else { return true };
     !is_foreign(object, uid)
         && ((controller_uid(object) != Some(uid) && !is_adopted(object, uid))

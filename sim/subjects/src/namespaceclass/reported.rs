@@ -12,8 +12,8 @@ use lockstep_sim::history::references;
 use serde_json::Value;
 
 use super::desired::{
-    binding, class_of, filled, has_drifted, is_adopted, is_as_wanted, is_foreign, is_outdated, is_paused,
-    reports_drift, stays_as_it_is, wanted,
+    State, binding, class_of, is_adopted, is_outdated, is_paused, judged, reports_drift, stays_as_it_is,
+    wanted,
 };
 
 /// Returns each wrong statement of the classes, and of the bindings whose namespace is brought to its class.
@@ -85,21 +85,18 @@ fn of_class(server: &ApiServer, class: &Value) -> Option<String> {
 
 fn of_binding(server: &ApiServer, namespace: &str, class: &Value, binding: &Value) -> Vec<String> {
     let uid = metadata(binding, "uid");
-    let home = server.object(&ObjectRef::cluster(&names::namespace(), namespace));
     let (mut applied, mut reasons, mut has_adopted) = (BTreeSet::new(), BTreeSet::new(), false);
-    for (target, manifest) in wanted(class, namespace) {
-        let Some(manifest) = home.and_then(|home| filled(&manifest, home)) else {
-            reasons.insert(reason::UNRESOLVED_VARIABLE);
-            continue;
-        };
-        let object = server.object(&target).map(|it| &**it);
-        has_adopted |= object.is_some_and(|object| is_adopted(object, uid));
-        if object.is_some_and(|object| is_foreign(object, uid)) {
-            reasons.insert(reason::OWNERSHIP_CONFLICT);
-        } else if reports_drift(class) && has_drifted(object, class, uid, &manifest) {
-            reasons.insert(reason::DRIFTED);
-        } else if object.is_some_and(|object| is_as_wanted(object, &manifest)) {
-            applied.insert((target.kind.kind.clone(), target.name.clone()));
+    for (target, state) in judged(server, namespace, class, uid) {
+        let is_resolved = !matches!(state, State::Obstacle(reason::UNRESOLVED_VARIABLE));
+        has_adopted |= is_resolved && server.object(&target).is_some_and(|object| is_adopted(object, uid));
+        match state {
+            State::Applied => {
+                applied.insert((target.kind.kind.clone(), target.name.clone()));
+            }
+            State::Obstacle(reason) => {
+                reasons.insert(reason);
+            }
+            State::Missing | State::Stray | State::Different => {}
         }
     }
     let mut wrong = Vec::new();
