@@ -59,7 +59,7 @@ pub struct Store {
     /// The conditions of status writes that ended without an answer.
     #[serde(default)]
     pub unconfirmed: Unconfirmed<Name>,
-    /// When the status of a service was last written, or first had to be written by this process.
+    /// When the status of a service was last written.
     #[serde(with = "pairs")]
     pub status_written_at: BTreeMap<Name, Monotonic>,
     /// Syncs that delay a change, by service.

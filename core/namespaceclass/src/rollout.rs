@@ -129,6 +129,13 @@ impl Store {
         Some(Finding::broken(ROLLED_OUT, reason, message))
     }
 
+    /// Returns whether the status of a class reports the present state of its rollout. That of a paused class does not change.
+    pub(super) fn reports_rollout(&self, name: &str, class: &Class) -> bool {
+        let Some(rollout) = self.rollout(name, class).filter(|_| !class.is_paused()) else { return true };
+        let reported = class.status.conditions.iter().find(|condition| condition.type_ == ROLLED_OUT);
+        reported.is_some_and(|it| (&*it.reason, &*it.message) == (rollout.reason, &*rollout.message))
+    }
+
     fn is_halted(&self, name: &str, class: &Class) -> bool {
         let is_held = if self.waiting.contains_key(name) {
             self.next(name, class).is_empty()
@@ -206,15 +213,13 @@ impl Controller {
     }
 
     /// Enqueues as many waiting namespaces as may change now, and the class if its condition has to change.
-    pub(super) fn continue_rollout(&mut self, name: &str) {
-        let class = self.store.classes.get(&name.to_owned()).filter(|class| !class.is_paused());
-        let Some((class, rollout)) = class.and_then(|it| Some((it, self.store.rollout(name, it)?))) else {
+    fn continue_rollout(&mut self, name: &str) {
+        let Some(class) = self.store.classes.get(&name.to_owned()).filter(|class| !class.is_paused()) else {
             return;
         };
         let next = self.store.next(name, class);
         self.outbox.woken.extend(next.into_iter().map(Key::Binding));
-        let reported = class.status.conditions.iter().find(|condition| condition.type_ == ROLLED_OUT);
-        if reported.is_none_or(|it| (&*it.reason, &*it.message) != (rollout.reason, &*rollout.message)) {
+        if !self.store.reports_rollout(name, class) {
             self.outbox.woken.push(Key::Class(name.to_owned()));
         }
     }

@@ -269,14 +269,6 @@ impl dyn Client + '_ {
         }
     }
 
-    /// Replaces the status of an object by that of this one, if it has not changed since.
-    pub fn replace_status(&mut self, target: &ObjectRef, object: &Value) -> (u16, Value) {
-        match path::object(target) {
-            Ok(path) => self.send(Method::PUT, &format!("{path}/status"), "application/json", object),
-            Err(failure) => (400, json!(failure.message)),
-        }
-    }
-
     /// Deletes an object, if it exists.
     pub fn delete(&mut self, target: &ObjectRef) -> (u16, Value) {
         match path::object(target) {

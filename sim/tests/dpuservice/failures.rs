@@ -138,27 +138,6 @@ fn a_restart_reads_kubeconfigs_and_writes_nothing() {
     assert_eq!(bench.cluster.get("AppProject", ARGO_NAMESPACE, PROJECT)["metadata"]["generation"], 1);
 }
 
-/// What Argo CD says during an attempt is not worth a write, if it says the same as before afterwards.
-#[test]
-fn a_new_leader_does_not_report_an_attempt_that_ends_at_once() {
-    let mut bench = two();
-    bench.cluster.crash(bench.cluster.processes() - 1, None);
-    let before = bench.application("hbn-01")["status"]["operationState"]["message"].clone();
-    let say = |bench: &mut Bench, message: &Value| {
-        let status = json!({ "status": { "operationState": { "message": message } } });
-        bench.cluster.merge("Application", ARGO_NAMESPACE, "hbn-01", &status);
-    };
-    say(&mut bench, &json!("attempt #2"));
-    bench.cluster.start(operator, true);
-    bench.cluster.advance(Duration::from_secs(3));
-    say(&mut bench, &before);
-    bench.settle();
-    assert_eq!(bench.writes(), Vec::<String>::new());
-    say(&mut bench, &json!("attempt #3"));
-    bench.settle();
-    assert_eq!(bench.writes().len(), 1, "{:?}", bench.writes());
-}
-
 /// Here each object waits for the other: neither may shorten the backoff of a refused request.
 #[test]
 fn a_failing_removal_is_reported_and_retried_with_backoff() {

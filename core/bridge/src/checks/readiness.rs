@@ -171,10 +171,8 @@ pub fn provisioned(snapshot: &BridgeSnapshot<'_>, ready: &Finding) -> Finding {
         let is_of_this = |created| before.last_transition_time.0 >= created;
         before.status == "True" && cluster.and_then(created).is_none_or(is_of_this)
     });
-    // Another client may have removed the status, or replaced it by an older one. HyperShift completes a version with nodes only.
-    let lacks_replicas_only =
-        ready.reason == reason::WAITING_FOR_CONTROL_PLANE && cluster.is_some_and(serves);
-    let is_shown = cluster.is_some_and(was_complete) && (before.is_none() || lacks_replicas_only);
+    // Another client may have removed the status. HyperShift completes a version only with nodes.
+    let is_shown = before.is_none() && cluster.is_some_and(was_complete);
     let (status, reason, message) = match snapshot.hosted_cluster() {
         OwnedObject::Absent | OwnedObject::Foreign => {
             (Status::False, reason::IN_PROGRESS, "the cluster is not provisioned yet")

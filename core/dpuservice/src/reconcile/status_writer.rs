@@ -44,10 +44,10 @@ impl Controller {
             return Next::Done(verdict);
         }
         let status = merge_patch(&json!(service.status), &json!(wanted)).unwrap_or_else(|| json!({}));
-        // While Argo CD deploys or removes, each of its steps on each cluster would cause a write. A process that takes over does not
-        // know when the last one was.
-        let written = *self.store.status_written_at.entry(key.clone()).or_insert(now.monotonic);
-        let rest = SETTLES.saturating_sub(now.monotonic.since(written));
+        // While Argo CD deploys or removes, each of its steps on each cluster would cause a write.
+        let since =
+            self.store.status_written_at.get(key).map_or(SETTLES, |written| now.monotonic.since(*written));
+        let rest = SETTLES.saturating_sub(since);
         let again = match verdict {
             Verdict::Converged => Some(rest),
             Verdict::Requeue(after) => Some(after.min(rest)),

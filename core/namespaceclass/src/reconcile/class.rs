@@ -87,13 +87,15 @@ impl Controller {
                         for condition in &changed {
                             self.announce(&class_ref(name), &class.uid, condition, now);
                         }
+                        // A namespace may have ended its change while this was written.
+                        if !self.store.reports_rollout(name, &class) {
+                            self.outbox.woken.push(Key::Class(name.to_owned()));
+                        }
                         let held = self.store.classes.get(&name.to_owned());
                         let is_same = held.is_some_and(|held| held.is_same(&class));
                         if self.store.classes.confirm(name.to_owned(), class) && !is_same {
                             self.store.count_departures(name);
                         }
-                        // A namespace may have ended its change while this was written.
-                        self.continue_rollout(name);
                     }
                     Err(failure) => {
                         self.not_written(class_ref(name), &changed, &failure);

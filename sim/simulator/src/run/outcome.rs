@@ -86,6 +86,6 @@ pub const LIVENESS: [(&str, &str); 8] = [
     ),
     (
         "a_status_is_rebuilt",
-        "In a world that is as it should be a status that another client replaces or removes is written again as it was, and nothing else is.",
+        "In a world that is as it should be a status that another client removes is written again as it was, and nothing else is.",
     ),
 ];

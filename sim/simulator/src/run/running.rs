@@ -56,7 +56,7 @@ pub(super) struct Running<'a> {
     simulation: &'a Simulation,
     plan: &'a Plan,
     pub(super) cluster: Cluster<PlannedFaults>,
-    pub(super) history: History,
+    history: History,
     /// The controllers that run.
     pub(super) members: Vec<&'static dyn SystemUnderTest>,
     /// The checkers of the controllers.

@@ -29,6 +29,9 @@ mod own_pool;
 /// Addresses that bridges request and that an unrelated Service has at times.
 const SHARED: [&str; 2] = ["192.0.2.50", "192.0.2.51"];
 
+/// A network of pods that is not the default.
+pub(super) const OTHER_NETWORK: &str = "10.128.0.0/14";
+
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("create a bridge", "user", 12, create_bridge),
     Operation::new("delete a bridge", "user", 5, delete_bridge),
@@ -244,7 +247,7 @@ fn change_immutable(client: &mut dyn Client, random: &mut Random) {
     let immutable = json!({
         "controlPlaneAvailabilityPolicy": policy,
         "etcdStorageClass": class,
-        "networking": (policy == "SingleReplica").then(|| json!({ "clusterNetwork": "10.128.0.0/14" })),
+        "networking": (policy == "SingleReplica").then(|| json!({ "clusterNetwork": OTHER_NETWORK })),
         "capabilities": capabilities,
     });
     change(client, random, &immutable);

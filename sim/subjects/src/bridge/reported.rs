@@ -1,12 +1,14 @@
 //! What the status of a bridge must report at rest.
 
 use lockstep_apiserver::server::ApiServer;
+use lockstep_bridge::model::rollout::was_complete;
 use lockstep_bridge::names::{self, condition, reason};
 use lockstep_engine::object::{ObjectRef, metadata};
 use lockstep_sim::conditions;
 use lockstep_sim::history::references;
 use serde_json::{Value, json};
 
+use super::operations::OTHER_NETWORK;
 use super::setup::NAMESPACE;
 
 /// The conditions of a bridge whose hosted cluster is as its spec requires.
@@ -20,22 +22,32 @@ const STEPS: [&str; 7] = [
     condition::PROVISIONED,
 ];
 
-/// Returns the bridges whose status can be rebuilt. A bridge that has failed before its HostedCluster exists remembers that: the
-/// table of the specification has no way from `Failed` to `Pending`.
+/// Returns the bridges whose status can be rebuilt.
 pub(super) fn rebuilt(server: &ApiServer) -> Vec<ObjectRef> {
-    let remembers = |bridge: &Value| {
-        bridge["status"]["phase"] == "Failed"
-            && !conditions::is(bridge, condition::HOSTED_CLUSTER_CREATED, "True")
-    };
     let bridges = references(server, &names::bridge()).into_iter();
-    bridges.filter(|bridge| !server.object(bridge).is_some_and(|bridge| remembers(bridge))).collect()
+    bridges.filter(|it| !server.object(it).is_some_and(|bridge| remembers(server, bridge))).collect()
+}
+
+/// Returns whether the status of a bridge remembers what nothing else shows: that it was ready although HyperShift has completed no
+/// version, because there are no nodes; or that it failed before its HostedCluster existed. The table of the specification has no way
+/// from `Failed` to `Pending`.
+fn remembers(server: &ApiServer, bridge: &Value) -> bool {
+    let is = |name: &str| conditions::is(bridge, name, "True");
+    let target = ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, metadata(bridge, "name"));
+    let cluster = server.object(&target);
+    (is(condition::PROVISIONED)
+        && !is(condition::READY)
+        && !cluster.is_some_and(|cluster| was_complete(cluster)))
+        || (bridge["status"]["phase"] == "Failed" && !is(condition::HOSTED_CLUSTER_CREATED))
 }
 
 /// Reports each wrong statement of a bridge that is Ready with its HostedCluster.
 pub(super) fn when_ready(bridge: &Value, cluster: &Value, differ: &mut dyn FnMut(String)) {
-    // HyperShift can't change this field.
-    let keeps =
-        cluster["spec"]["controllerAvailabilityPolicy"] != bridge["spec"]["controlPlaneAvailabilityPolicy"];
+    // HyperShift can't change these fields. At rest, no bridge requires other networks or capabilities.
+    let keeps = cluster["spec"]["controllerAvailabilityPolicy"]
+        != bridge["spec"]["controlPlaneAvailabilityPolicy"]
+        || cluster["spec"]["networking"]["clusterNetwork"][0]["cidr"] == OTHER_NETWORK
+        || cluster["spec"]["capabilities"]["disabled"].is_array();
     let applied = if keeps { ("False", Some(reason::IMMUTABLE_FIELD_CHANGED)) } else { ("True", None) };
     let steps = STEPS.map(|step| (step, ("True", None)));
     for (name, (status, cause)) in steps.into_iter().chain([(condition::SPEC_APPLIED, applied)]) {

@@ -5,16 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockstep_apiserver::server::ApiServer;
-use lockstep_engine::object::{ObjectRef, controller_uid, is_deleting, metadata};
+use lockstep_engine::object::{ObjectRef, controller_uid, is_deleting, label, metadata};
 use lockstep_namespaceclass::names::{self, reason};
 use lockstep_sim::conditions;
 use lockstep_sim::history::references;
 use serde_json::Value;
 
-use super::desired::{
-    State, binding, class_of, is_adopted, is_outdated, is_paused, judged, reports_drift, stays_as_it_is,
-    wanted,
-};
+use super::desired::{State, binding, class_of, is_adopted, is_outdated, is_paused, judged, stays_as_it_is};
 
 /// Returns each wrong statement of the classes, and of the bindings whose namespace is brought to its class.
 pub(super) fn differences(server: &ApiServer) -> Vec<String> {
@@ -35,23 +32,29 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
 }
 
 /// Returns the objects whose status can be rebuilt. The status alone remembers what a namespace had before its class was paused,
-/// its rollout was halted, or another client took away an object of a class that only reports drift.
+/// its rollout was halted, a variable lost its value, or another client took an object, or its label, from a class that only reports drift.
 pub(super) fn rebuilt(server: &ApiServer) -> Vec<ObjectRef> {
     let classes = references(server, &names::class()).into_iter();
     let bindings = references(server, &names::binding()).into_iter();
     let is_paused = |class: &ObjectRef| server.object(class).is_some_and(|class| is_paused(class));
-    let remembers = |target: &ObjectRef| {
-        let binding = server.object(target);
-        let class = class_of(server, &target.name);
-        let Some((binding, class)) = binding.zip(class) else { return true };
-        let uid = metadata(binding, "uid");
-        let is_ours = |object: &ObjectRef| {
-            server.object(object).is_some_and(|it| controller_uid(it) == Some(uid) || is_adopted(it, uid))
-        };
-        let takes_away = || !wanted(&class, &target.name).keys().all(is_ours);
-        stays_as_it_is(server, binding, &class) || (reports_drift(&class) && takes_away())
+    classes.filter(|class| !is_paused(class)).chain(bindings.filter(|it| !remembers(server, it))).collect()
+}
+
+/// Returns whether the status of a binding remembers what nothing else shows.
+fn remembers(server: &ApiServer, target: &ObjectRef) -> bool {
+    let class = class_of(server, &target.name);
+    let Some((binding, class)) = server.object(target).zip(class) else { return true };
+    let uid = metadata(binding, "uid");
+    let is_ours = |object: &Value| {
+        label(object, names::CLASS_LABEL) == Some(metadata(&class, "name"))
+            && (controller_uid(object) == Some(uid) || is_adopted(object, uid))
     };
-    classes.filter(|class| !is_paused(class)).chain(bindings.filter(|it| !remembers(it))).collect()
+    let is_known = |(object, state): &(ObjectRef, State)| match state {
+        State::Obstacle(reason::UNRESOLVED_VARIABLE) => false,
+        State::Obstacle(reason::DRIFTED) => server.object(object).is_some_and(|object| is_ours(object)),
+        _ => true,
+    };
+    stays_as_it_is(server, binding, &class) || !judged(server, &target.name, &class, uid).iter().all(is_known)
 }
 
 fn of_class(server: &ApiServer, class: &Value) -> Option<String> {
