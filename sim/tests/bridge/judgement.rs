@@ -133,7 +133,7 @@ fn an_hour_that_is_over_stays_so_while_hosted_clusters_cannot_be_watched() {
 
 /// A control plane that has lost replicas serves. So its bridge is not taken for one that was never ready.
 #[test]
-fn a_bridge_whose_status_was_removed_has_been_ready() {
+fn a_bridge_that_lost_its_status_has_been_ready() {
     let mut bench = scenarios::ailing(hypershift::DEGRADED);
     bench.cluster.advance(Duration::from_hours(2));
     let before = bench.bridge("prod")["status"].clone();
