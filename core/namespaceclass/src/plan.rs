@@ -201,11 +201,10 @@ impl Work {
     /// Returns whether an entry was brought to the namespace, as far as the status shows. If another client has removed the status,
     /// its object shows it.
     fn was_applied(&self, entry: &ClassResource, ours: Option<&Resource>) -> bool {
-        let is_listed = || self.binding.status.applied_resources.contains(&entry.applied());
-        if self.binding.status.conditions.is_empty() {
-            return ours.is_some_and(|resource| resource.was_applied(entry));
-        }
-        self.binding.has_applied(&self.resolved) && is_listed()
+        let status = &self.binding.status;
+        let is_removed = status.conditions.is_empty();
+        (self.binding.has_applied(&self.resolved) && status.applied_resources.contains(&entry.applied()))
+            || (is_removed && ours.is_some_and(|resource| resource.was_applied(entry)))
     }
 
     /// Returns whether a resource that differs from its entry is left as it is. A change that the server has refused is listed as

@@ -33,6 +33,9 @@ impl Running<'_> {
 
     fn rebuild(&mut self, time: Duration, take_over: bool) -> Result<(), Violation> {
         let reports = self.reports();
+        if reports.is_empty() {
+            return Ok(());
+        }
         for (target, _) in &reports {
             let client: &mut dyn Client = &mut ClusterClient { cluster: &mut self.cluster, actor: "user" };
             client.merge_status(target, &Value::Null);
