@@ -69,8 +69,8 @@ fn leadership_that_moves_twice_before_it_is_acquired_ends_with_one_leader() {
             _ => {}
         }
     }
-    // The last one took over at rest.
-    assert_eq!((run.violation, alive), (None, BTreeSet::from([2])));
+    // The last two took over at rest.
+    assert_eq!((run.violation, alive), (None, BTreeSet::from([3])));
 }
 
 /// Returns the shrunk plan of a planted bug, with that bug's simulation.
@@ -110,5 +110,5 @@ fn without_faults_and_acts_nothing_happens() {
         Plan { controller: "namespaceclass".to_owned(), seed: 1, stormy_ms: 3_600_000, faults: Vec::new() };
     let run = simulation.run(&plan, true);
     assert_eq!((run.violation, run.struck), (None, BTreeMap::new()));
-    assert!(run.requests < 20, "{} requests", run.requests);
+    assert!(run.requests < 30, "{} requests", run.requests);
 }
