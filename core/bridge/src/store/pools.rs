@@ -33,7 +33,7 @@ fn counted(store: &Store) -> impl Iterator<Item = (&Name, &Value)> {
 /// Returns whether a Service of a namespace may have an address. The labels of a Service that does not exist yet are not
 /// checked.
 pub fn gives(store: &Store, address: IpAddr, namespace: &str, service: Option<&Value>) -> bool {
-    counted(store).any(|(_, pool)| holds(pool, address) && serves(pool, namespace, service))
+    givers(store, address, namespace, service).next().is_some()
 }
 
 /// Returns whether a Service of a namespace may have an address from another pool than this one.
@@ -44,8 +44,18 @@ pub fn other_gives(
     namespace: &str,
     service: Option<&Value>,
 ) -> bool {
-    let mut others = counted(store).filter(|(name, _)| *name != own);
-    others.any(|(_, pool)| holds(pool, address) && serves(pool, namespace, service))
+    givers(store, address, namespace, service).any(|name| name != own)
+}
+
+/// Returns the pools from which a Service of a namespace may have an address.
+fn givers<'a>(
+    store: &'a Store,
+    address: IpAddr,
+    namespace: &str,
+    service: Option<&Value>,
+) -> impl Iterator<Item = &'a Name> {
+    let gives = move |pool: &Value| holds(pool, address) && serves(pool, namespace, service);
+    counted(store).filter(move |(_, pool)| gives(pool)).map(|(name, _)| name)
 }
 
 /// Returns another pool of the same namespace that contains an address. Two pools must not overlap.
