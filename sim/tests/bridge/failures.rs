@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, KubeRequest};
+use lockstep_engine::action::{Action, Class};
 use lockstep_engine::machine::Note;
 use lockstep_external::hypershift;
-use lockstep_sim::cluster::{Cluster, FaultModel, Transit};
+use lockstep_sim::cluster::{Cluster, FaultModel, SlowPatches, Transit};
 use serde_json::{Value, json};
 
 use super::bench::Bench;
@@ -104,22 +104,6 @@ fn any_single_failure_of_a_watch_leads_to_the_same_world() {
     watches_lead_to_the_same_world(FLOWS);
 }
 
-/// Delays the patch of the DPUCluster.
-struct SlowPatch;
-
-impl FaultModel for SlowPatch {
-    fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
-        match hop {
-            Transit::Request(Action::Kube(KubeRequest::Patch { target, .. }))
-                if target.kind.kind == "DPUCluster" =>
-            {
-                Duration::from_secs(10)
-            }
-            _ => Duration::ZERO,
-        }
-    }
-}
-
 /// Delays the watch events about bridges.
 struct LateBridges;
 
@@ -158,7 +142,7 @@ fn a_kubeconfig_set_by_another_client_at_the_last_moment_is_kept() {
         if !is_watched {
             bench.forbid_watch("DPUCluster");
         }
-        bench.cluster.weather = Box::new(SlowPatch);
+        bench.cluster.weather = Box::new(SlowPatches("DPUCluster"));
         bench.create(&bridge("prod"));
         // HyperShift has created the kubeconfig, and the patch of the DPUCluster is in transit.
         bench.cluster.advance(Duration::from_secs(8));

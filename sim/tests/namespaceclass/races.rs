@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockstep_engine::action::{Action, Class, KubeRequest};
 use lockstep_engine::object::Kind;
 use lockstep_namespaceclass::names::PROBLEM_ANNOTATION;
-use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
+use lockstep_sim::cluster::{FaultModel, FaultVerdict, SlowPatches, Transit};
 
 use super::bench::{Bench, account, program, settings};
 
@@ -116,22 +116,6 @@ impl FaultModel for Slow {
     }
 }
 
-/// Delays the annotation of a namespace.
-struct SlowAnnotation;
-
-impl FaultModel for SlowAnnotation {
-    fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
-        match hop {
-            Transit::Request(Action::Kube(KubeRequest::Patch { target, .. }))
-                if target.kind.kind == "Namespace" =>
-            {
-                Duration::from_secs(10)
-            }
-            _ => Duration::ZERO,
-        }
-    }
-}
-
 /// The answer shows the new label before the watch does, so the watch event shows no change any more.
 #[test]
 fn a_label_in_the_answer_to_the_annotation_is_reconciled_though_the_watch_lags() {
@@ -139,7 +123,7 @@ fn a_label_in_the_answer_to_the_annotation_is_reconciled_though_the_watch_lags()
     bench.define("web", &[settings("a", "1")]);
     bench.namespace("team", None);
     bench.settle();
-    bench.cluster.weather = Box::new(SlowAnnotation);
+    bench.cluster.weather = Box::new(SlowPatches("Namespace"));
     bench.label("team", Some("missing"));
     bench.cluster.advance(Duration::from_secs(1));
     bench.cluster.weather = Box::new(Slow("Namespace", 0));

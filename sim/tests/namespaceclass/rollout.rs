@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, KubeRequest};
-use lockstep_sim::cluster::{Author, FaultModel, Transit, What};
+use lockstep_sim::cluster::{Author, SlowPatches, What};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, program, settings};
@@ -142,22 +141,6 @@ fn a_change_that_breaks_namespaces_stops_after_the_permitted_number() {
     assert_eq!(rolled_out(&mut bench), "True AllNamespacesChanged");
 }
 
-/// Delays writes to the status of a class.
-struct SlowStatuses;
-
-impl FaultModel for SlowStatuses {
-    fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
-        match hop {
-            Transit::Request(Action::Kube(KubeRequest::Patch { target, .. }))
-                if target.kind.kind == "NamespaceClass" =>
-            {
-                Duration::from_secs(10)
-            }
-            _ => Duration::ZERO,
-        }
-    }
-}
-
 /// The condition that the class has until then is the one that it should have afterwards.
 #[test]
 fn a_rollout_that_ends_while_its_beginning_is_being_reported_is_reported_as_ended() {
@@ -165,7 +148,7 @@ fn a_rollout_that_ends_while_its_beginning_is_being_reported_is_reported_as_ende
     bench.cluster.crash(0, None);
     let binding = "/apis/namespaceclass.akuity.io/v1alpha1/namespaces/n1/namespaceclassbindings/n1/status";
     bench.merge(binding, &json!({ "status": { "observedClassGeneration": 0 } }));
-    bench.cluster.weather = Box::new(SlowStatuses);
+    bench.cluster.weather = Box::new(SlowPatches("NamespaceClass"));
     bench.cluster.journal.clear();
     bench.cluster.start(program, true);
     bench.cluster.advance(Duration::from_mins(1));

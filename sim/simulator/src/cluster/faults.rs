@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, Failure};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest};
 use lockstep_engine::object::Kind;
 
 /// The fault that is injected into one request.
@@ -122,6 +122,22 @@ impl<W: FaultModel + ?Sized> FaultModel for Box<W> {
 pub struct NoFaults;
 
 impl FaultModel for NoFaults {}
+
+/// Delays the patches of the objects of a kind by ten seconds, those of their status as well, and injects no faults.
+pub struct SlowPatches(pub &'static str);
+
+impl FaultModel for SlowPatches {
+    fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
+        match hop {
+            Transit::Request(Action::Kube(KubeRequest::Patch { target, .. }))
+                if target.kind.kind == self.0 =>
+            {
+                Duration::from_secs(10)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+}
 
 /// Sets the fault of each request from its number and action, and injects no other faults.
 pub struct Interference<F>(pub F);
