@@ -4,19 +4,19 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::object::ObjectRef;
 use serde_json::{Value, json};
 
 use super::outcome::Violation;
 use super::running::Running;
-use crate::cluster::What;
+use crate::conditions::untimed;
 use crate::subject::{Client, ClusterClient, SystemUnderTest};
 
 /// A process that takes over reconciles everything at once, and one that never becomes idle does so all the time.
 const AT_ONCE: Duration = Duration::from_mins(2);
-/// Any other process that leads need not notice that a status has changed until the next resync.
+/// Any other process that leads need not notice that a status has changed until the next resync. This is no multiple of a minute, so
+/// that leaders seldom change in the moment in which Argo CD attempts a sync again.
 const AT_RESYNC: Duration = Duration::from_secs(690);
 
 impl Running<'_> {
@@ -43,15 +43,7 @@ impl Running<'_> {
         if take_over {
             self.replace_leaders();
         }
-        let end = self.cluster.elapsed() + time;
-        while self.cluster.step(end) {
-            let other = self.other_write();
-            self.digest()?;
-            if let Some(action) = other {
-                return Err(self.unmet(7, format!("without the statuses, it asked for {action}")));
-            }
-        }
-        self.cluster.advance(end.saturating_sub(self.cluster.elapsed()));
+        self.without_writes(time, 7, is_report)?;
         let known = reports.iter().filter_map(|(target, before)| Some((target, before.as_ref()?)));
         let differences: Vec<String> =
             known.filter_map(|(target, before)| self.differs_from(target, before)).collect();
@@ -75,19 +67,6 @@ impl Running<'_> {
         self.members.iter().flat_map(of_member).collect()
     }
 
-    /// Returns a write that was requested just now and that is neither of a status nor an Event.
-    fn other_write(&self) -> Option<String> {
-        self.cluster.journal.iter().find_map(|entry| {
-            let What::Carried(carried) = &entry.what else { return None };
-            let target = carried.action.target().map(ToString::to_string).unwrap_or_default();
-            let is_report = match &carried.action {
-                Action::Kube(KubeRequest::Patch { subresource: Some(_), .. }) => true,
-                action => action.target().is_some_and(|target| target.kind.kind == "Event"),
-            };
-            (self.counts(carried) && !is_report).then(|| format!("{} {target}", carried.action.name()))
-        })
-    }
-
     /// Returns how the status of an object differs from the one before.
     fn differs_from(&self, target: &ObjectRef, before: &Value) -> Option<String> {
         let object = self.cluster.server.object(target);
@@ -107,21 +86,10 @@ impl Running<'_> {
     }
 }
 
-/// Returns a status without times, whose conditions are in the order of their types.
-fn untimed(status: &Value) -> Value {
-    let mut status = status.clone();
-    if let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) {
-        conditions.sort_by_cached_key(|condition| condition["type"].to_string());
-    }
-    remove_times(&mut status);
-    status
-}
-
-fn remove_times(value: &mut Value) {
-    match value {
-        Value::String(text) if text.parse::<Timestamp>().is_ok() => *value = Value::Null,
-        Value::Array(elements) => elements.iter_mut().for_each(remove_times),
-        Value::Object(fields) => fields.values_mut().for_each(remove_times),
-        _ => {}
+/// Returns whether a write is of a status, or an Event.
+fn is_report(action: &Action) -> bool {
+    match action {
+        Action::Kube(KubeRequest::Patch { subresource: Some(_), .. }) => true,
+        action => action.target().is_some_and(|target| target.kind.kind == "Event"),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use lockstep_engine::action::Class;
+use lockstep_engine::action::{Action, Class};
 use lockstep_engine::random::Random;
 
 use super::check::check;
@@ -70,8 +70,6 @@ pub(super) struct Running<'a> {
     leaders: Vec<usize>,
     steps: u64,
     requests: u64,
-    /// The writes of controllers that become idle.
-    writes: u64,
     /// When a request was last refused for a reason that a person must remove. Some of these are repeated at the next resync only.
     refused: Option<Duration>,
     journal: Option<Vec<Entry>>,
@@ -100,7 +98,6 @@ impl<'a> Running<'a> {
             aimed: Vec::new(),
             steps: 0,
             requests: 0,
-            writes: 0,
             refused: None,
             journal: keep.then(Vec::new),
             coverage: simulation.covers.then(Collector::default),
@@ -198,25 +195,35 @@ impl<'a> Running<'a> {
         self.new_leaders_rebuild()
     }
 
-    /// Checks that nothing is written for some time.
+    /// Checks that nothing is written for some time, and that the state is the desired one.
     fn still(&mut self, time: Duration, liveness: usize) -> Result<(), Violation> {
-        let (writes, end) = (self.writes, self.cluster.elapsed() + time);
+        self.without_writes(time, liveness, |_| false)?;
+        self.differs(0)
+    }
+
+    /// Checks that nothing is written for some time but what is permitted.
+    pub(super) fn without_writes(
+        &mut self,
+        time: Duration,
+        liveness: usize,
+        is_permitted: fn(&Action) -> bool,
+    ) -> Result<(), Violation> {
+        let end = self.cluster.elapsed() + time;
         while self.cluster.step(end) {
-            let last = self.cluster.journal.iter().rev().find_map(|entry| match &entry.what {
-                What::Carried(carried) if self.counts(carried) => Some(carried.action.clone()),
+            let write = self.cluster.journal.iter().find_map(|entry| match &entry.what {
+                What::Carried(carried) if self.counts(carried) && !is_permitted(&carried.action) => {
+                    Some(carried.action.clone())
+                }
                 _ => None,
             });
             self.digest()?;
-            if self.writes > writes {
-                let action = last.map(|action| {
-                    let target = action.target().map(ToString::to_string).unwrap_or_default();
-                    format!("{} {target}", action.name())
-                });
-                return Err(self.unmet(liveness, format!("it asked for {}", action.unwrap_or_default())));
+            if let Some(write) = write {
+                let target = write.target().map(ToString::to_string).unwrap_or_default();
+                return Err(self.unmet(liveness, format!("it asked for {} {target}", write.name())));
             }
         }
         self.cluster.advance(end.saturating_sub(self.cluster.elapsed()));
-        self.differs(0)
+        Ok(())
     }
 
     pub(super) fn differs(&self, liveness: usize) -> Result<(), Violation> {
@@ -290,7 +297,7 @@ impl<'a> Running<'a> {
     }
 
     /// Returns whether a request is a write that a controller makes only as long as it is not idle.
-    pub(super) fn counts(&self, carried: &Carried) -> bool {
+    fn counts(&self, carried: &Carried) -> bool {
         let member = self.member(carried.process).map(|member| self.members[member]);
         carried.action.is_write() && member.is_some_and(SystemUnderTest::becomes_idle)
     }
@@ -377,7 +384,7 @@ impl<'a> Running<'a> {
     }
 
     /// Processes new journal entries: checks them, adds them to the history, and injects the faults that target them.
-    pub(super) fn digest(&mut self) -> Result<(), Violation> {
+    fn digest(&mut self) -> Result<(), Violation> {
         while !self.cluster.journal.is_empty() {
             let entries = std::mem::take(&mut self.cluster.journal);
             let mut under_way = Vec::new();
@@ -413,7 +420,6 @@ impl<'a> Running<'a> {
             }
             What::Carried(carried) => {
                 self.requests += 1;
-                self.writes += u64::from(self.counts(carried));
                 if let Some(Class::Forbidden | Class::Invalid) = carried.failed {
                     self.refused = Some(entry.at);
                 }

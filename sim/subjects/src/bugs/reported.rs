@@ -6,6 +6,7 @@ use lockstep_engine::action::{Action, KubeRequest, Outcome, Request};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::ObjectRef;
 use lockstep_sim::bugs::{Bug, Flaw, plant};
+use lockstep_sim::conditions::untimed;
 use serde_json::{Value, json};
 
 use super::common::{Asked, HOST, as_if_done, retell};
@@ -75,7 +76,7 @@ impl Flaw for RepeatsNoStatus {
         if let Some(Action::Kube(KubeRequest::Patch { target, patch, .. })) = action
             && matches!(event, Event::Finished { outcome: Ok(_), .. })
         {
-            self.written.insert(target, untimed(&patch));
+            self.written.insert(target, untimed(&patch["status"]));
         }
         Some(event)
     }
@@ -84,20 +85,10 @@ impl Flaw for RepeatsNoStatus {
         let Action::Kube(KubeRequest::Patch { target, subresource: Some(_), patch }) = &request.action else {
             return None;
         };
-        if self.written.get(target) == Some(&untimed(patch)) {
+        if self.written.get(target) == Some(&untimed(&patch["status"])) {
             return Some(Ok(as_if_done(&request.action)));
         }
         self.asked.note(request);
         None
     }
-}
-
-/// Returns the status of a patch, without the times of its conditions.
-fn untimed(patch: &Value) -> Value {
-    let mut status = patch["status"].clone();
-    let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
-    for condition in conditions.into_iter().flatten() {
-        condition["lastTransitionTime"] = Value::Null;
-    }
-    status
 }
