@@ -4,12 +4,16 @@
 #[path = "metallb/table.rs"]
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -30,29 +34,70 @@ use self::table::{ROWS, Row, Step};
 /// The namespace of MetalLB.
 const METALLB: &str = "metallb-system";
 const SERVICES: &str = "metallb-table";
-/// The prefix of Services with addresses from a pool of their own. When such a Service has its address, all earlier requests
-/// were processed.
+/// The prefix of Services with addresses from a pool of their own. When such a Service has its address, the changes before it
+/// were seen.
 const PROBE: &str = "probe";
+/// The annotation of a Service with a status that can't be changed, and the policy that refuses it.
+const CLOSED: &str = "closed";
 
 /// The process that assigns the addresses; dropping it ends it.
 enum Giver {
-    Real(Child),
+    Real { process: Child, log: PathBuf },
     Model(#[expect(dead_code, reason = "dropping it ends the model")] shutdown::Trigger),
 }
 
 impl Drop for Giver {
     fn drop(&mut self) {
-        if let Self::Real(process) = self {
+        if let Self::Real { process, .. } = self {
             let _ = process.kill();
             let _ = process.wait();
         }
     }
 }
 
+impl Giver {
+    /// Checks that MetalLB has nothing left to evaluate. After a Service has given its address back, MetalLB evaluates all
+    /// others in a request of its own, which can follow that of a later probe, and is repeated after a conflict.
+    /// The writes to the status of these Services are refused, and so repeated without end.
+    fn is_idle(&self, refused: &BTreeSet<String>) -> anyhow::Result<()> {
+        let Self::Real { log, .. } = self else { return Ok(()) };
+        let mut left = left(&std::fs::read_to_string(log)?);
+        left.retain(|request| !refused.contains(request));
+        ensure!(left.is_empty(), "MetalLB evaluates {left:?}");
+        Ok(())
+    }
+}
+
+/// Returns the requests that MetalLB has yet to process, according to its log.
+fn left(log: &str) -> BTreeSet<String> {
+    const ALL: &str = "metallbreload/reload";
+    let (mut queued, mut running) = (BTreeSet::new(), BTreeSet::new());
+    // Other lines are those of the libraries.
+    for line in log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let text = |field: &str| line[field].as_str().map(str::to_owned);
+        // The controllers of pools and nodes have requests with names of their own.
+        let of_services = text("controller").is_some_and(|name| name.starts_with("ServiceReconciler"));
+        if let Some(request) = text("start reconcile").filter(|_| of_services) {
+            queued.remove(&request);
+            running.insert(request);
+        }
+        if let Some(request) = text("end reconcile").filter(|_| of_services) {
+            running.remove(&request);
+        }
+        match line["event"].as_str() {
+            Some("force service reload") => drop(queued.insert(ALL.to_owned())),
+            // An error that is not retried has the level "error".
+            Some("failed to handle service") if line["level"] == "info" => queued.extend(text("name")),
+            _ => {}
+        }
+    }
+    queued.into_iter().chain(running).collect()
+}
+
 struct Ground {
     client: Client,
     probes: AtomicU8,
-    _giver: Giver,
+    giver: Giver,
     _plane: ControlPlane,
 }
 
@@ -72,9 +117,39 @@ impl Ground {
             Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;
         }
         let giver = start(&plane, client.clone()).await?;
-        let ground = Self { client, probes: AtomicU8::new(0), _giver: giver, _plane: plane };
+        let ground = Self { client, probes: AtomicU8::new(0), giver, _plane: plane };
+        ground.refuse_closed().await?;
         ground.pool(PROBE, &json!({ "addresses": ["203.0.113.0/24"], "autoAssign": false })).await?;
         Ok(ground)
+    }
+
+    /// Lets the API server refuse every change of the status of a Service with the annotation [`CLOSED`].
+    async fn refuse_closed(&self) -> anyhow::Result<()> {
+        let rule = json!({ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["services/status"] });
+        let expression = format!("!('{CLOSED}' in oldObject.metadata.?annotations.orValue({{}}))");
+        let policy = json!({
+            "metadata": { "name": CLOSED },
+            "spec": { "matchConstraints": { "resourceRules": [rule] }, "validations": [{ "expression": expression }] },
+        });
+        let policies = Api::<ValidatingAdmissionPolicy>::all(self.client.clone());
+        policies.create(&PostParams::default(), &serde_json::from_value(policy)?).await?;
+        let binding = json!({
+            "metadata": { "name": CLOSED },
+            "spec": { "policyName": CLOSED, "validationActions": ["Deny"] },
+        });
+        let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(self.client.clone());
+        bindings.create(&PostParams::default(), &serde_json::from_value(binding)?).await?;
+        let bare = json!({ "spec": { "type": "ClusterIP", "allocateLoadBalancerNodePorts": null } });
+        self.service(CLOSED, &json!({ (CLOSED): "" }), &bare).await?;
+        let status = Patch::Merge(json!({ "status": { "loadBalancer": {} } }));
+        eventually("the API server refuses a status", async || {
+            let answer = self.services().patch_status(CLOSED, &PatchParams::default(), &status).await;
+            ensure!(answer.is_err_and(|error| error.to_string().contains("denied")), "it was accepted");
+            Ok(())
+        })
+        .await?;
+        self.services().delete(CLOSED, &DeleteParams::default()).await?;
+        Ok(())
     }
 
     /// Starts MetalLB's controller as a process.
@@ -89,7 +164,8 @@ impl Ground {
             // The account of the pods is created shortly after their namespace.
             eventually("the pod is taken", async || Ok(pods.create(&PostParams::default(), &pod).await.map(drop)?)).await?;
             let program = spawn_blocking(control_plane::metallb).await??.join("metallb-controller");
-            let log = std::fs::File::create(plane.log("metallb"))?;
+            let path = plane.log("metallb");
+            let log = std::fs::File::create(&path)?;
             let process = Command::new(program)
                 .args(["--namespace", METALLB, "--pod-name", "controller", "--port", "0", "--health-probe-port", "0"])
                 .args(["--webhook-mode", "disabled", "--disable-cert-rotation", "--ml-secret-name", ""])
@@ -99,7 +175,7 @@ impl Ground {
                 .stderr(log)
                 .spawn()
                 .context("starting MetalLB")?;
-            Ok(Giver::Real(process))
+            Ok(Giver::Real { process, log: path })
         })
         .await
     }
@@ -182,6 +258,12 @@ impl Ground {
                 .await
             }
             Step::Change(name, change) => self.change(name, &yaml::read(change)?).await,
+            Step::Status(name, status) => {
+                let status: Value = yaml::read(status)?;
+                let patch = Patch::Merge(json!({ "status": status }));
+                self.services().patch_status(name, &PatchParams::default(), &patch).await?;
+                Ok(())
+            }
             Step::Gone(name) => {
                 self.services().delete(name, &DeleteParams::default()).await?;
                 Ok(())
@@ -207,11 +289,19 @@ impl Ground {
         let name = format!("{PROBE}-{number}");
         self.service(&name, &table::requested_address(Some(&format!("203.0.113.{number}"))), &json!({}))
             .await?;
-        eventually("the probe has its address", async || {
+        eventually("the probe has its address, and nothing is left", async || {
             let probe = self.services().get(&name).await?;
             let ingress = probe.status.and_then(|status| status.load_balancer?.ingress);
             ensure!(ingress.is_some_and(|ingress| !ingress.is_empty()), "it has none");
-            Ok(())
+            let closed = self.services().list(&ListParams::default()).await?.into_iter().filter(|service| {
+                service
+                    .metadata
+                    .annotations
+                    .as_ref()
+                    .is_some_and(|annotations| annotations.contains_key(CLOSED))
+            });
+            let name = |service: Service| format!("{SERVICES}/{}", service.metadata.name.unwrap_or_default());
+            self.giver.is_idle(&closed.map(name).collect())
         })
         .await
     }

@@ -19,7 +19,7 @@ use lockstep_engine::time::{Monotonic, Now};
 use serde_json::Value;
 
 use super::pace::Pace;
-use super::read_view::{Key, Raw, ReadView, Seen, Settled, Timers};
+use super::read_view::{Busy, Key, Raw, ReadView, Seen, Settled, Timers};
 
 /// Delay before a failed write is retried.
 const RETRY: Duration = Duration::from_secs(1);
@@ -34,6 +34,9 @@ pub trait Controller {
 
     /// Reads all objects and requests the missing changes.
     fn look(&mut self, look: &mut ReadView<'_>);
+
+    /// Notes that a write of an object failed. It is evaluated again after a delay.
+    fn failed(&mut self, _target: &ObjectRef) {}
 }
 
 /// A controller as a machine. It ignores leadership: only one instance runs.
@@ -94,6 +97,7 @@ impl<C: Controller> Level<C> {
                 if !(matches!(action, Action::Kube(KubeRequest::Delete { .. }))
                     && failure.class == Class::NotFound) =>
             {
+                self.controller.failed(target);
                 self.held_back.insert(target.clone(), now.monotonic + RETRY);
             }
             _ => {
@@ -106,15 +110,16 @@ impl<C: Controller> Level<C> {
     fn look(&mut self, now: Now, step: &mut Step) {
         self.held_back.retain(|_, until| *until > now.monotonic);
         let before = std::mem::take(&mut self.timers);
+        let busy = Busy { in_flight: &self.in_flight, held_back: &self.held_back };
         let mut look =
-            ReadView::new(now, &self.seen, &self.pace, &mut self.random, before, &mut self.settled);
+            ReadView::new(now, &self.seen, &self.pace, &mut self.random, before, &mut self.settled, busy);
         self.controller.look(&mut look);
         let (timers, asked) = look.finish();
         self.timers = timers;
         for action in asked {
             let Some(target) = action.target() else { continue };
-            let busy = self.in_flight.values().any(|other| other.target() == Some(target));
-            if !busy && !self.held_back.contains_key(target) {
+            let busy = Busy { in_flight: &self.in_flight, held_back: &self.held_back };
+            if !busy.has(target) {
                 let request = self.request(action);
                 self.in_flight.insert(request.id, request.action.clone());
                 step.requests.push(request);

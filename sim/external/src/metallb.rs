@@ -2,12 +2,13 @@
 //!
 //! It evaluates one Service at a time, when that Service or the configuration has changed. A Service that requests an address of
 //! another loses its own immediately. It is evaluated again once any Service releases its address: by its deletion, by a change
-//! of its type, or by a refused request. The move of a Service to another address triggers no evaluation: a refused Service then
-//! needs any write on it. `tests/tests/metallb.rs` compares this with MetalLB 0.16.2. MetalLB uses only the pools in its own
-//! [`NAMESPACE`]. While one of them is invalid, the previous configuration stays loaded.
+//! of its type, or by a refused request. If the write of such a release fails, the repeated one triggers no evaluation of others,
+//! nor does the move of a Service to another address: a refused Service then needs any write on it. A Service without an address
+//! in its status has none: it gets the first free one. `tests/tests/metallb.rs` compares this with MetalLB 0.16.2. MetalLB uses
+//! only the pools in its own [`NAMESPACE`]. While one of them is invalid, the previous configuration stays loaded.
 //!
 //! Not modelled: L2Advertisements, which only MetalLB's speakers read; the webhook that refuses pools that overlap; addresses
-//! shared by several Services, and more than one address for a Service.
+//! shared by several Services, more than one address for a Service, and the annotation `metallb.io/address-pool`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -44,6 +45,8 @@ pub struct MetalLb {
     given: Option<BTreeMap<ObjectRef, IpAddr>>,
     /// The version of each evaluated Service.
     evaluated: BTreeMap<ObjectRef, String>,
+    /// The Services that lose their address by the write in flight.
+    releasing: BTreeSet<ObjectRef>,
     /// The loaded configuration.
     pools: Vec<Pool>,
 }
@@ -57,52 +60,57 @@ impl Controller for MetalLb {
 
     fn look(&mut self, look: &mut ReadView<'_>) {
         self.load(look);
-        let services: BTreeMap<ObjectRef, &Value> = look
-            .all(&service_kind())
-            .filter(|service| is_ours(service))
-            .map(|service| (reference(&service_kind(), service), service))
-            .collect();
+        let services: BTreeMap<ObjectRef, &Value> =
+            look.all(&service_kind()).map(|service| (reference(&service_kind(), service), service)).collect();
         let given = self.given.get_or_insert_with(|| at_start(&services));
-        let before = given.len();
+        self.releasing.retain(|target| services.contains_key(target));
+        let before = given.len() + self.releasing.len();
         given.retain(|target, _| services.contains_key(target));
-        let mut gave_back = given.len() < before;
-        if gave_back {
+        self.releasing.retain(|target| !is_bare(services[target]));
+        if given.len() + self.releasing.len() < before {
             self.evaluated.clear();
         }
         self.evaluated.retain(|target, _| services.contains_key(target));
-        for (target, service) in &services {
+        for (target, service) in services.iter().filter(|(_, service)| is_ours(service)) {
+            let is_balancer = service["spec"]["type"] == "LoadBalancer";
             let version = metadata(service, "resourceVersion");
             let is_evaluated = self.evaluated.get(target).is_some_and(|evaluated| evaluated == version);
-            if is_evaluated || !look.after(target, "evaluate") {
+            if is_evaluated || look.is_busy(target) {
                 continue;
             }
-            let Ok(wanted) = requested(service) else {
+            if !is_balancer && is_bare(service) && !given.contains_key(target) {
+                continue;
+            }
+            if !look.after(target, "evaluate") {
+                continue;
+            }
+            let wanted = if is_balancer { requested(service) } else { Ok(None) };
+            let Ok(wanted) = wanted else {
                 self.evaluated.insert(target.clone(), version.to_owned());
                 continue;
             };
-            let kept = given.get(target).copied();
             let is_free =
                 |address: &IpAddr| given.iter().all(|(holder, given)| given != address || holder == target);
-            let found = choose(&self.pools, service, wanted, kept, is_free);
-            match found {
-                Some((address, _)) => drop(given.insert(target.clone(), address)),
-                None => gave_back |= given.remove(target).is_some(),
-            }
+            let found = is_balancer.then(|| choose(&self.pools, service, wanted, is_free)).flatten();
+            let is_lost = match found {
+                Some((address, _)) => {
+                    given.insert(target.clone(), address);
+                    false
+                }
+                None => given.remove(target).is_some(),
+            };
             if !assign(look, target, service, found) {
                 self.evaluated.insert(target.clone(), version.to_owned());
-            }
-        }
-        if gave_back {
-            self.evaluated.clear();
-        }
-        let others = look.all(&service_kind()).filter(|service| service["spec"]["type"] != "LoadBalancer");
-        for service in others.filter(|service| !is_bare(service)) {
-            let target = reference(&service_kind(), service);
-            if look.after(&target, "evaluate") {
-                assign(look, &target, service, None);
+            } else if is_lost {
+                self.releasing.insert(target.clone());
             }
         }
         self.count(look);
+    }
+
+    /// The repeated evaluation does not know that the Service had an address.
+    fn failed(&mut self, target: &ObjectRef) {
+        self.releasing.remove(target);
     }
 }
 
@@ -155,14 +163,14 @@ impl MetalLb {
 /// Returns the addresses of Services when MetalLB starts.
 fn at_start(services: &BTreeMap<ObjectRef, &Value>) -> BTreeMap<ObjectRef, IpAddr> {
     let mut taken = BTreeSet::new();
-    let assigned = services.iter().filter_map(|(target, service)| Some((target.clone(), assigned(service)?)));
+    let services = services.iter().filter(|(_, service)| is_ours(service));
+    let assigned = services.filter_map(|(target, service)| Some((target.clone(), assigned(service)?)));
     assigned.filter(|(_, address)| taken.insert(*address)).collect()
 }
 
+/// Returns whether a Service names no other load balancer. One that is being deleted keeps its address until it is gone.
 fn is_ours(service: &Value) -> bool {
-    let spec = &service["spec"];
-    let class = spec["loadBalancerClass"].as_str().unwrap_or_default();
-    spec["type"] == "LoadBalancer" && class.is_empty() && !is_deleting(service)
+    service["spec"]["loadBalancerClass"].as_str().unwrap_or_default().is_empty()
 }
 
 fn assigned(service: &Value) -> Option<IpAddr> {
@@ -192,12 +200,11 @@ fn is_of_family(service: &Value, address: IpAddr) -> bool {
     own.is_none_or(|own| own.is_ipv4() == address.is_ipv4())
 }
 
-/// Returns the address that a Service should have, and its pool.
+/// Returns the address that a Service should have, and its pool. It has the address in its status, if that is free.
 fn choose<'a>(
     pools: &'a [Pool],
     service: &Value,
     wanted: Option<IpAddr>,
-    kept: Option<IpAddr>,
     is_free: impl Fn(&IpAddr) -> bool,
 ) -> Option<(IpAddr, &'a str)> {
     let may_have = |address: &IpAddr| is_free(address) && is_of_family(service, *address);
@@ -206,30 +213,32 @@ fn choose<'a>(
     if let Some(wanted) = wanted {
         return pools.find_map(from(wanted)).filter(|_| may_have(&wanted));
     }
-    let kept = kept.filter(may_have);
+    let kept = assigned(service).filter(may_have);
     kept.and_then(|address| pools.clone().find_map(from(address)))
         .or_else(|| pools.find_map(|pool| pool.next(may_have).map(|address| (address, &*pool.name))))
 }
 
-/// Writes the address into the Service: first its pool, then the address. Returns whether anything was missing.
+/// Writes the address and its pool into the Service, by one update of its status. Returns whether anything was missing.
 fn assign(
     look: &mut ReadView<'_>,
     target: &ObjectRef,
     service: &Value,
     found: Option<(IpAddr, &str)>,
 ) -> bool {
-    let pool = found.map(|(_, pool)| pool);
-    let (target, is_annotated) = (target.clone(), annotation(service, POOL_ANNOTATION) == pool);
-    if is_annotated && assigned(service) == found.map(|(address, _)| address) {
+    let (address, pool) = found.unzip();
+    if annotation(service, POOL_ANNOTATION) == pool && assigned(service) == address {
         return false;
     }
-    if is_annotated {
-        let ingress = found.map(|(address, _)| json!([{ "ip": address.to_string(), "ipMode": "VIP" }]));
-        let patch = Arc::new(json!({ "status": { "loadBalancer": { "ingress": ingress } } }));
-        look.ask(Action::Kube(KubeRequest::Patch { target, subresource: Some(Subresource::Status), patch }));
-    } else {
-        let patch = Arc::new(json!({ "metadata": { "annotations": { POOL_ANNOTATION: pool } } }));
-        look.ask(Action::Kube(KubeRequest::Patch { target, subresource: None, patch }));
-    }
+    let ingress = address.map(|address| json!([{ "ip": address.to_string(), "ipMode": "VIP" }]));
+    let version = metadata(service, "resourceVersion");
+    let patch = json!({
+        "metadata": { "resourceVersion": version, "annotations": { POOL_ANNOTATION: pool } },
+        "status": { "loadBalancer": { "ingress": ingress } },
+    });
+    look.ask(Action::Kube(KubeRequest::Patch {
+        target: target.clone(),
+        subresource: Some(Subresource::Status),
+        patch: Arc::new(patch),
+    }));
     true
 }

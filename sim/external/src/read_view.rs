@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, KubeRequest, Subresource};
+use lockstep_engine::action::{Action, ActionId, KubeRequest, Subresource};
 use lockstep_engine::cache::{Cache, Cached};
 use lockstep_engine::object::{Kind, ObjectRef, ResourceVersion};
 use lockstep_engine::random::Random;
@@ -31,6 +31,22 @@ pub struct ReadView<'a> {
     is_recording: bool,
     reads: RefCell<Vec<Read>>,
     settled: &'a mut BTreeMap<ObjectRef, Settled>,
+    busy: Busy<'a>,
+}
+
+/// The objects that are not written now.
+#[derive(Clone, Copy)]
+pub(super) struct Busy<'a> {
+    pub(super) in_flight: &'a BTreeMap<ActionId, Action>,
+    /// After a failed write.
+    pub(super) held_back: &'a BTreeMap<ObjectRef, Monotonic>,
+}
+
+impl Busy<'_> {
+    pub(super) fn has(self, target: &ObjectRef) -> bool {
+        self.held_back.contains_key(target)
+            || self.in_flight.values().any(|action| action.target() == Some(target))
+    }
 }
 
 /// An input of an evaluation.
@@ -135,6 +151,11 @@ impl<'a> ReadView<'a> {
         }
     }
 
+    /// Returns whether a write of an object is in flight, or waits after a failure.
+    pub fn is_busy(&self, target: &ObjectRef) -> bool {
+        self.busy.has(target)
+    }
+
     /// Returns whether a step for an object is due. The delay starts at the first of the consecutive evaluations that request the
     /// step.
     pub fn after(&mut self, target: &ObjectRef, step: &'static str) -> bool {
@@ -153,6 +174,7 @@ impl<'a> ReadView<'a> {
         random: &'a mut Random,
         before: Timers,
         settled: &'a mut BTreeMap<ObjectRef, Settled>,
+        busy: Busy<'a>,
     ) -> Self {
         Self {
             now,
@@ -166,6 +188,7 @@ impl<'a> ReadView<'a> {
             is_recording: false,
             reads: RefCell::default(),
             settled,
+            busy,
         }
     }
 

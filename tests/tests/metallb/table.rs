@@ -19,6 +19,8 @@ pub(super) enum Step {
     Ask(&'static str, Option<&'static str>),
     /// Change a Service.
     Change(&'static str, &'static str),
+    /// Change the status of a Service.
+    Status(&'static str, &'static str),
     /// Delete a Service.
     Gone(&'static str),
 }
@@ -370,6 +372,85 @@ pub(super) const ROWS: &[Row] = &[
             (Step::Ask("a", Some(Y)), &[("a", None), ("b", Some(Y))]),
             (Step::Ask("b", Some(X)), &[("a", None), ("b", Some(X))]),
             (Step::Change("a", "{metadata: {labels: {looked: at}}}"), &[("a", Some(Y)), ("b", Some(X))]),
+        ],
+    },
+    Row {
+        name: "who loses its address by a write that fails at first wakes nobody",
+        steps: &[
+            (POOL, &[]),
+            (Step::Service("a", Some(X)), &[("a", Some(X))]),
+            (Step::Service("b", Some(X)), &[("a", Some(X)), ("b", None)]),
+            (Step::Service("c", Some(Y)), &[("a", Some(X)), ("b", None), ("c", Some(Y))]),
+            (
+                Step::Change("a", "{metadata: {annotations: {closed: \"\"}}}"),
+                &[("a", Some(X)), ("b", None), ("c", Some(Y))],
+            ),
+            (Step::Ask("a", Some(Y)), &[("a", Some(X)), ("b", None), ("c", Some(Y))]),
+            (
+                Step::Change("a", "{metadata: {annotations: {closed: null}}}"),
+                &[("a", None), ("b", None), ("c", Some(Y))],
+            ),
+            (
+                Step::Change("b", "{metadata: {labels: {looked: at}}}"),
+                &[("a", None), ("b", Some(X)), ("c", Some(Y))],
+            ),
+        ],
+    },
+    Row {
+        name: "who gets an address by a write that fails at first has it for itself",
+        steps: &[
+            (POOL, &[]),
+            (Step::Special("a", "{metadata: {annotations: {closed: \"\"}}}"), &[("a", None)]),
+            (Step::Service("b", None), &[("a", None), ("b", Some(Y))]),
+            (
+                Step::Change("a", "{metadata: {annotations: {closed: null}}}"),
+                &[("a", Some(X)), ("b", Some(Y))],
+            ),
+        ],
+    },
+    Row {
+        name: "who loses the address in its status gets the first free one, and wakes nobody",
+        steps: &[
+            (POOL, &[]),
+            (Step::Service("a", Some(X)), &[("a", Some(X))]),
+            (Step::Service("b", None), &[("a", Some(X)), ("b", Some(Y))]),
+            (Step::Gone("a"), &[("b", Some(Y))]),
+            (Step::Status("b", "{loadBalancer: {ingress: null}}"), &[("b", Some(X))]),
+        ],
+    },
+    Row {
+        name: "the address in the status is taken for its own, if it is free",
+        steps: &[
+            (POOL, &[]),
+            (Step::Service("a", None), &[("a", Some(X))]),
+            (Step::Service("b", None), &[("a", Some(X)), ("b", Some(Y))]),
+            (
+                Step::Status("b", "{loadBalancer: {ingress: [{ip: 192.0.2.3}]}}"),
+                &[("a", Some(X)), ("b", Some(Z))],
+            ),
+            (
+                Step::Status("b", "{loadBalancer: {ingress: [{ip: 192.0.2.1}]}}"),
+                &[("a", Some(X)), ("b", Some(Y))],
+            ),
+        ],
+    },
+    Row {
+        name: "a Service that is being deleted keeps its address until it is gone",
+        steps: &[
+            (POOL, &[]),
+            (Step::Special("a", "{metadata: {finalizers: [example.com/held]}}"), &[("a", Some(X))]),
+            (Step::Gone("a"), &[("a", Some(X))]),
+            (Step::Service("b", Some(X)), &[("a", Some(X)), ("b", None)]),
+            (Step::Change("a", "{metadata: {finalizers: null}}"), &[("b", Some(X))]),
+        ],
+    },
+    Row {
+        name: "a Service of another type gives its address to who was refused",
+        steps: &[
+            (POOL, &[]),
+            (Step::Service("a", Some(X)), &[("a", Some(X))]),
+            (Step::Service("b", Some(X)), &[("a", Some(X)), ("b", None)]),
+            (Step::Change("a", "{spec: {type: ClusterIP}}"), &[("a", None), ("b", Some(X))]),
         ],
     },
 ];

@@ -104,9 +104,18 @@ fn bridge(name: &str, index: usize) -> Value {
     })
 }
 
-/// Creates one bridge before the start.
+/// Creates a plain bridge, and one that encrypts etcd and has a pool of its own, before the start.
 pub(super) fn begin(client: &mut dyn Client) {
     create_named(client, BRIDGES[0], 0);
+    let mut other = bridge(BRIDGES[1], 1);
+    other["spec"]["etcdEncryption"] = json!(GENERATED);
+    request_own_pool(&mut other, 1);
+    client.create(&names::bridge(), &other);
+}
+
+fn request_own_pool(bridge: &mut Value, index: usize) {
+    bridge["spec"]["metalLBPool"] = setup::own_pools();
+    bridge["spec"]["metalLBVirtualIP"] = json!(OWN_VIPS[at(index)]);
 }
 
 /// Creates the bridge of each DPUCluster, if it does not exist.
@@ -183,8 +192,7 @@ fn create_bridge(client: &mut dyn Client, random: &mut Random) {
         bridge["spec"]["etcdEncryption"] = json!(GENERATED);
     }
     if random.below(3) == 0 {
-        bridge["spec"]["metalLBPool"] = setup::own_pools();
-        bridge["spec"]["metalLBVirtualIP"] = json!(OWN_VIPS[at(index)]);
+        request_own_pool(&mut bridge, index);
     }
     client.create(&names::bridge(), &bridge);
 }

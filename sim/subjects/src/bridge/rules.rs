@@ -16,6 +16,7 @@ mod encryption;
 mod injected;
 mod judged;
 mod own_pool;
+mod timeout;
 
 use self::injected::has_given;
 use crate::announced;
@@ -85,6 +86,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "all_met_means_checked",
         sentence: "All prerequisites are met only after a registry was found to have the release image.",
         holds: judged::all_met_means_checked,
+    },
+    Invariant {
+        name: "timed_out_means_an_hour",
+        sentence: "Provisioned gets the reason TimedOut only when an hour has passed since the creation of the HostedCluster, by the clock of the process.",
+        holds: timeout::timed_out_means_an_hour,
     },
     Invariant {
         name: "the_nodepool_follows",

@@ -20,8 +20,8 @@ pub(crate) const DPU_CLUSTERS: [&str; 3] = ["north", "south", "west"];
 pub(super) const VIPS: [&str; 3] = ["192.0.2.10", "192.0.2.20", "192.0.2.30"];
 /// The names of bridges: one for each DPUCluster, and one that has to wait.
 pub(super) const BRIDGES: [&str; 4] = ["prod", "stage", "dev", "lab"];
-/// The addresses of bridges with pools of their own, which are in no other pool.
-pub(super) const OWN_VIPS: [&str; 3] = ["203.0.113.10", "203.0.113.20", "203.0.113.30"];
+/// The addresses of bridges with pools of their own, which are in no other pool: below and above the shared one.
+pub(super) const OWN_VIPS: [&str; 3] = ["10.0.113.10", "203.0.113.20", "203.0.113.30"];
 /// The first two images are valid.
 pub(super) const IMAGES: [&str; 4] = [
     "registry.example.com/ocp-release:4.19.0-multi",

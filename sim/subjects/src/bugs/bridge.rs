@@ -148,6 +148,7 @@ pub(super) const BUGS: &[Bug] = &[
         "The status has the ingress endpoint as soon as a HostedCluster exists.",
         plant::<status::EarlyIngress>,
     ),
+    bug("times_out_early", "A new cluster has half an hour to become ready.", plant::<status::TimesOutEarly>),
     bug(
         "generates_the_key_again",
         "When the key for etcd is deleted, another one is generated.",

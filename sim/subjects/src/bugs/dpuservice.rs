@@ -10,7 +10,7 @@ use lockstep_engine::object::{annotation, is_deleting, label, metadata};
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::{Value, json};
 
-use self::argocd::{EndsEverySync, FollowsLooks, GivesSyncsUp, NamesNoHook};
+use self::argocd::{EndsEverySync, EndsSyncsSilently, FollowsLooks, GivesSyncsUp, NamesNoHook};
 use self::others::{KeepsReleased, KeepsSecretsInConflicts};
 use self::watches::{EmptiesRollout, Freezes, WaitsForUnserved};
 use super::common::{
@@ -122,6 +122,7 @@ pub(super) const BUGS: &[Bug] = &[
         "Every sync is terminated as soon as it is observed.",
         plant::<EndsEverySync>,
     ),
+    bug("terminates_syncs_silently", "No Event says that a sync was terminated.", plant::<EndsSyncsSilently>),
     bug(
         "writes_every_comparison_time",
         "The time of each comparison by Argo CD is written to the status.",

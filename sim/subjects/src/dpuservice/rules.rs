@@ -110,6 +110,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: ended::only_blocking_syncs_are_terminated,
     },
     Invariant {
+        name: "a_terminated_sync_is_an_event",
+        sentence: "A process that has terminated a sync announces that as an Event.",
+        holds: ended::a_terminated_sync_is_an_event,
+    },
+    Invariant {
         name: "a_paused_service_changes_nothing",
         sentence: "No Application is created, changed or removed for a service that the process knows to be paused, unless its cluster is removed.",
         holds: rollout::a_paused_service_changes_nothing,

@@ -47,7 +47,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("take a class off all its namespaces", "admin", 3, unlabel_all),
     Operation::new("touch a namespace", "tenant", 3, touch_namespace),
     Operation::new("delete a namespace", "tenant", 3, delete_namespace),
-    Operation::new("edit what was applied", "other controller", 6, edit_applied),
+    Operation::new("edit what was applied", "other controller", 10, edit_applied),
     Operation::new("delete what was applied", "other controller", 6, delete_applied),
     Operation::new("delete what was applied and create its own", "other controller", 4, replace_applied),
     Operation::new("create an object of its own", "other controller", 4, create_foreign),
@@ -125,12 +125,19 @@ fn vary(spec: &mut Value, random: &mut Random) {
     spec["resources"].as_array_mut().into_iter().for_each(|all| all.extend(resources.clone()));
 }
 
-/// Creates a class and a namespace that uses it, before the start.
+/// Creates two classes, one of which has drift reported only, and namespaces that use them, before the start.
 pub(super) fn begin(client: &mut dyn Client) {
     let mut random = Random::from_seed(1);
-    client.create(&names::class(), &class("web", &mut random));
-    client.create(&names::namespace(), &namespace("red", Some("web")));
-    client.create(&names::namespace(), &namespace("green", None));
+    for (name, drift) in [(CLASSES[0], json!("Report")), (CLASSES[1], Value::Null)] {
+        let mut class = class(name, &mut random);
+        class["spec"]["drift"] = drift;
+        client.create(&names::class(), &class);
+    }
+    for (name, class) in
+        [("red", Some(CLASSES[0])), ("blue", Some(CLASSES[0])), ("grey", Some(CLASSES[1])), ("green", None)]
+    {
+        client.create(&names::namespace(), &namespace(name, class));
+    }
 }
 
 /// Returns some of a few resources, each with one of a few contents. Classes overlap, and updates change some of them.
@@ -167,7 +174,7 @@ fn entries(key: &str, value: &str, random: &mut Random) -> Value {
 }
 
 fn class(name: &str, random: &mut Random) -> Value {
-    let drift = if random.below(4) == 0 { json!("Report") } else { Value::Null };
+    let drift = if random.below(2) == 0 { json!("Report") } else { Value::Null };
     let guard = if random.below(4) == 0 { guard() } else { Value::Null };
     let mut spec = json!({
         "resources": resources(random), "rollout": rollout(random), "drift": drift, "removalGuard": guard,
@@ -364,10 +371,10 @@ fn edit_applied(client: &mut dyn Client, random: &mut Random) {
     let Some(target) = some_applied(client, random) else { return };
     // The value is also valid base64, so that a Secret accepts it.
     let theirs = "dGhlaXJz";
-    let patch = match (&*target.kind.kind, random.below(3)) {
-        ("ConfigMap", 0) => json!({ "data": { "value": theirs } }),
-        ("Secret", 0) => json!({ "data": { "pin": theirs } }),
-        ("ConfigMap" | "Secret", 1) => json!({ "data": { ADDED: theirs } }),
+    let patch = match (&*target.kind.kind, random.below(4)) {
+        ("ConfigMap", 0 | 1) => json!({ "data": { "value": theirs } }),
+        ("Secret", 0 | 1) => json!({ "data": { "pin": theirs } }),
+        ("ConfigMap" | "Secret", 2) => json!({ "data": { ADDED: theirs } }),
         _ => json!({ "metadata": { "labels": { CLASS_LABEL: null } } }),
     };
     client.merge(&target, &patch);

@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use lockstep_bridge::names;
 use lockstep_engine::action::{ActionId, Outcome, Request, Success};
 use lockstep_engine::machine::Event;
-use lockstep_engine::object::ObjectRef;
+use lockstep_engine::object::{ObjectRef, metadata};
 use lockstep_sim::bugs::Flaw;
 use lockstep_sim::conditions;
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
+use super::super::common::retell;
 use super::super::requests::status_patch;
 
 #[derive(Default)]
@@ -215,5 +217,20 @@ impl Flaw for EarlyIngress {
         }
         *patch = Arc::new(changed);
         None
+    }
+}
+
+/// The machine sees clusters as half an hour older than they are.
+#[derive(Default)]
+pub(super) struct TimesOutEarly;
+
+impl Flaw for TimesOutEarly {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(retell(event, "HostedCluster", |cluster| {
+            if let Ok(created) = metadata(cluster, "creationTimestamp").parse::<Timestamp>() {
+                let earlier = created - SignedDuration::from_mins(30);
+                cluster["metadata"]["creationTimestamp"] = json!(earlier.to_string());
+            }
+        }))
     }
 }

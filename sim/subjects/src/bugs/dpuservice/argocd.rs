@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lockstep_dpuservice::names::SERVICE_NAME;
-use lockstep_engine::action::{Action, KubeRequest, Outcome, Request, Subresource};
-use lockstep_engine::machine::{Event, Step};
+use lockstep_engine::action::{Action, KubeRequest, Outcome, Request, Subresource, Success};
+use lockstep_engine::machine::{Event, Note, Step};
 use lockstep_engine::object::{ObjectRef, label};
 use lockstep_sim::bugs::Flaw;
 use serde_json::{Value, json};
@@ -61,6 +61,28 @@ impl Flaw for EndsEverySync {
             let patch = Arc::new(json!({ "status": { "operationState": { "phase": "Terminating" } } }));
             self.known.extra.ask(step, Action::Kube(KubeRequest::Patch { target, subresource: None, patch }));
         }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct EndsSyncsSilently;
+
+impl Flaw for EndsSyncsSilently {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        match &request.action {
+            Action::Kube(KubeRequest::Create { target, manifest })
+                if target.kind.kind == "Event" && manifest["reason"] == "SyncTerminated" =>
+            {
+                Some(Ok(Success::Object(Arc::clone(manifest))))
+            }
+            _ => None,
+        }
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        let is_it =
+            |note: &Note| matches!(note, Note::EventAnnounced { reason, .. } if reason == "SyncTerminated");
+        step.notes.retain(|note| !is_it(note));
     }
 }
 

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use lockstep_dpuservice::names;
-use lockstep_engine::object::is_deleting;
+use lockstep_engine::action::Success;
+use lockstep_engine::machine::{Event, Note};
+use lockstep_engine::object::{is_deleting, metadata};
 use lockstep_external::argocd::repeated;
-use lockstep_sim::cluster::Change;
+use lockstep_sim::cluster::{Author, Change, What};
+use lockstep_sim::history::reference;
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
@@ -29,6 +32,33 @@ pub(super) fn only_blocking_syncs_are_terminated(moment: &Moment<'_>) -> Result<
         return Ok(());
     }
     Err(format!("the sync of {object} was ended, which had held up a change for {held_up:?}"))
+}
+
+pub(super) fn a_terminated_sync_is_an_event(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, event, step, .. } = &moment.entry.what else { return Ok(()) };
+    let Event::Finished { outcome: Ok(Success::Object(answer)), .. } = event else { return Ok(()) };
+    let leads = moment.history.process(*process).is_some_and(|state| state.leading);
+    if answer["kind"] != "Application" || !leads || is_deleting(answer) {
+        return Ok(());
+    }
+    let application = reference(&names::application(), answer);
+    let versions = moment.history.versions(&application);
+    let is_answer =
+        |object: &Value| metadata(object, "resourceVersion") == metadata(answer, "resourceVersion");
+    let at = versions.iter().position(|version| version.object.as_deref().is_some_and(is_answer));
+    let Some([before, after]) = at.and_then(|at| versions.get(at.checked_sub(1)?..=at)) else {
+        return Ok(());
+    };
+    let is_ended = !before.object.as_deref().is_some_and(is_terminating) && is_terminating(answer);
+    let is_announced = || {
+        step.notes
+            .iter()
+            .any(|note| matches!(note, Note::EventAnnounced { reason, .. } if reason == "SyncTerminated"))
+    };
+    if after.by != Author::Process(*process) || !is_ended || is_announced() {
+        return Ok(());
+    }
+    Err(format!("the sync of {application} was terminated, and no Event says so"))
 }
 
 fn is_terminating(application: &Value) -> bool {
