@@ -204,16 +204,9 @@ impl Controller {
         }
     }
 
-    /// Continues the rollouts in which namespaces wait, after bindings were changed or removed by others.
-    pub(super) fn continue_rollouts(&mut self) {
-        let waited_for: Vec<String> = self.store.waiting.keys().cloned().collect();
-        for class in waited_for {
-            self.continue_rollout(&class);
-        }
-    }
-
-    /// Enqueues as many waiting namespaces as may change now, and the class if its condition has to change.
-    fn continue_rollout(&mut self, name: &str) {
+    /// Enqueues as many waiting namespaces of a class as may change now, and the class if its condition has to change. A change or
+    /// the removal of any of its bindings is a reason.
+    pub(super) fn continue_rollout(&mut self, name: &str) {
         let Some(class) = self.store.classes.get(&name.to_owned()).filter(|class| !class.is_paused()) else {
             return;
         };

@@ -98,12 +98,12 @@ impl Control for Controller {
             }
             Watched::Bindings => {
                 let gone = self.store.bindings.complete_list();
-                for (name, _) in gone {
+                for (name, binding) in gone {
                     self.store.count_departure(&name);
                     self.forget_binding(&name);
+                    self.continue_rollout(&binding.class);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
-                self.continue_rollouts();
             }
             Watched::Resources => {
                 let Some(resources) = self.store.resources.get_mut(kind) else { return };
@@ -154,14 +154,18 @@ impl Control for Controller {
             Watched::Bindings => {
                 let namespace = metadata(object, "namespace").to_owned();
                 let binding = Binding::read(object);
-                let is_unchanged = self.store.bindings.get(&name).is_some_and(|held| held.is_same(&binding));
+                let held = self.store.bindings.get(&name);
+                let is_unchanged = held.is_some_and(|held| held.is_same(&binding));
+                let classes = [held.map(|held| held.class.clone()), Some(binding.class.clone())];
                 // A namespace has one binding, named like it. The operator does not reconcile bindings of other names.
                 if name == namespace && self.store.bindings.observe(name.clone(), binding) && !is_unchanged {
                     self.store.count_departure(&name);
                     self.outbox.woken.push(Key::Namespace(name.clone()));
                     self.outbox.woken.push(Key::Binding(name));
                 }
-                self.continue_rollouts();
+                for class in classes.iter().flatten() {
+                    self.continue_rollout(class);
+                }
             }
             Watched::Resources => {
                 if self.store.observe_resource(kind, object) {
@@ -188,12 +192,15 @@ impl Control for Controller {
                 }
             }
             Watched::Bindings => {
+                let class = self.store.bindings.get(&name).map(|held| held.class.clone());
                 if metadata(object, "namespace") == name && self.store.bindings.vanish(&name, version) {
                     self.store.count_departure(&name);
                     self.forget_binding(&name);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
-                self.continue_rollouts();
+                if let Some(class) = class {
+                    self.continue_rollout(&class);
+                }
             }
             Watched::Resources => {
                 let key = store::resource_key(object);

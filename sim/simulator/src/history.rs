@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_apiserver::server::ApiServer;
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Request, ResolveImage, Success};
+use lockstep_engine::action::{
+    Action, Class, Failure, KubeRequest, Outcome, Request, ResolveImage, Subresource, Success,
+};
 use lockstep_engine::machine::{Event, Note, ReconcileResult};
 use lockstep_engine::object::{Kind, ObjectRef, generation, is_deleting, metadata};
 use lockstep_engine::recorder::ATTEMPTS;
@@ -287,6 +289,18 @@ impl History {
                     let writes = self.writes.entry(target.clone()).or_default();
                     writes.push_back(at);
                     forget(writes, at, MINUTE);
+                }
+                if let Action::Kube(KubeRequest::Patch {
+                    target,
+                    patch,
+                    subresource: Some(Subresource::Status),
+                }) = &carried.action
+                    && carried.failed == Some(Class::Unknown)
+                    && let Some(shown) =
+                        self.versions(target).last().and_then(|version| version.object.clone())
+                    && let Some(state) = self.processes.get_mut(&carried.process).map(Arc::make_mut)
+                {
+                    state.conditions.unanswered(target, &shown, patch);
                 }
                 if let (
                     Action::Kube(KubeRequest::Get { target, .. } | KubeRequest::GetLengths { target }),

@@ -117,7 +117,7 @@ impl Controller {
         match only(outcomes).object() {
             Ok(object) => {
                 self.store.reported_events.remove(name);
-                self.store.bindings.absorb(name.to_owned(), Binding::read(&object));
+                self.absorb_binding(name, &object);
                 self.outbox.woken.push(Key::Binding(name.to_owned()));
                 self.annotate(name, Verdict::Converged)
             }
@@ -184,18 +184,33 @@ impl Controller {
     fn unbound(&mut self, name: &str, version: ResourceVersion, outcomes: Vec<Outcome>) -> Next<Stage> {
         match only(outcomes).remaining() {
             Ok(None) => {
+                let held = self.store.bindings.get(&name.to_owned()).map(|held| held.class.clone());
                 self.store.bindings.removed(name.to_owned(), version);
+                if let Some(class) = held {
+                    self.continue_rollout(&class);
+                }
                 self.store.drift_backoff.remove(name);
                 self.store.leaving.remove(name);
                 self.annotate(name, Verdict::Converged)
             }
             // Another client's finalizer delays the deletion. The end of the deletion enqueues the namespace.
             Ok(Some(object)) => {
-                self.store.bindings.absorb(name.to_owned(), Binding::read(&object));
+                self.absorb_binding(name, &object);
                 Next::Done(Verdict::Converged)
             }
             Err(failure) if failure.is_absence() => Next::Done(lagging()),
             Err(failure) => Next::Done(Verdict::retry("removing the binding", &failure)),
+        }
+    }
+
+    /// Stores a binding that was written. It may have left another class.
+    fn absorb_binding(&mut self, name: &str, object: &Value) {
+        let left = self.store.bindings.get(&name.to_owned()).map(|held| held.class.clone());
+        let binding = Binding::read(object);
+        let class = binding.class.clone();
+        self.store.bindings.absorb(name.to_owned(), binding);
+        for class in left.iter().chain([&class]) {
+            self.continue_rollout(class);
         }
     }
 

@@ -25,8 +25,8 @@ struct Changed {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Announcements {
     written: BTreeMap<Subject, VecDeque<Changed>>,
-    /// The changes that it may log as well: those of others, because another leader's write looks like its own that got no answer, and
-    /// its own changes of a message.
+    /// The changes that it may log as well: those of others, because another leader's write looks like its own that got no answer;
+    /// its own changes of a message; and what it wrote again without an answer, after a stale watch had hidden it.
     optional: BTreeSet<(Subject, String)>,
     /// The conditions that it has logged without having written them.
     unfounded: Vec<String>,
@@ -82,6 +82,19 @@ impl Announcements {
         self.optional.extend(messages.filter(|message| !states.contains(message)));
         for (subject, state) in states {
             self.written.entry(subject).or_default().push_back(Changed { state, is_replaced: false });
+        }
+    }
+
+    /// Records a status write of the process without an answer. If the object is already as the write would make it, the process
+    /// can't tell that it was not this write.
+    pub(super) fn unanswered(&mut self, object: &ObjectRef, shown: &Value, patch: &Value) {
+        let before = conditions(Some(shown));
+        for (name, wanted) in conditions(Some(patch)) {
+            let state = state_of(wanted);
+            if before.get(name).is_some_and(|before| state_of(before) == state) {
+                let subject = (object.clone(), metadata(shown, "uid").to_owned(), name.to_owned());
+                self.optional.insert((subject, state));
+            }
         }
     }
 

@@ -29,15 +29,14 @@ pub(super) fn rebuilt(server: &ApiServer) -> Vec<ObjectRef> {
 }
 
 /// Returns whether the status of a bridge remembers what nothing else shows: that it was ready although HyperShift has completed no
-/// version, because there are no nodes; or that it failed before its HostedCluster existed. The table of the specification has no way
+/// version, because there are no nodes; that it was not, although HyperShift has; or that it failed before its HostedCluster existed. The table of the specification has no way
 /// from `Failed` to `Pending`.
 fn remembers(server: &ApiServer, bridge: &Value) -> bool {
     let is = |name: &str| conditions::is(bridge, name, "True");
     let target = ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, metadata(bridge, "name"));
     let cluster = server.object(&target);
-    (is(condition::PROVISIONED)
-        && !is(condition::READY)
-        && !cluster.is_some_and(|cluster| was_complete(cluster)))
+    let is_complete = cluster.is_some_and(|cluster| was_complete(cluster));
+    (!is(condition::READY) && is(condition::PROVISIONED) != is_complete)
         || (bridge["status"]["phase"] == "Failed" && !is(condition::HOSTED_CLUSTER_CREATED))
 }
 
