@@ -251,6 +251,22 @@ fn nothing_changes_while_no_canary_has_the_class() {
 }
 
 #[test]
+fn a_halted_rollout_ends_at_once_when_every_namespace_leaves_the_class() {
+    for other in [None, Some("db")] {
+        let mut bench = with_canaries(&["n7"]);
+        bench.define("db", &[settings("b", "1")]);
+        bench.update("web", &[settings("a", "2")]);
+        bench.cluster.advance(WHILE);
+        assert_eq!(rolled_out(&mut bench), "False Halted");
+        for namespace in NAMESPACES {
+            bench.label(namespace, other);
+        }
+        bench.cluster.advance(Duration::from_secs(30));
+        assert_eq!(rolled_out(&mut bench), "True AllNamespacesChanged", "they get {other:?}");
+    }
+}
+
+#[test]
 fn a_halted_rollout_stays_halted_when_the_leader_changes() {
     let mut bench = limited(1);
     bench.update("web", &[settings("a", "2"), settings("No Name", "2")]);
