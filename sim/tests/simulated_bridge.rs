@@ -11,8 +11,7 @@ mod search;
 /// Maximum number of seeds until each planted bug must be found.
 const HUNT_MAX: u64 = 500;
 
-static BRIDGE: Searched =
-    Searched::new(&Bridge, 200, &[317, 420, 515, 524, 726, 1071, 1877, 2879, 167_238_906]);
+static BRIDGE: Searched = Searched::new(&Bridge, 200, &[440]);
 
 #[test]
 fn every_seed_holds_every_invariant() {
@@ -33,5 +32,5 @@ fn every_fault_strikes_at_every_action() {
 
 #[test]
 fn every_planted_bug_is_found() {
-    assert!(BRIDGE.hunt(HUNT_MAX).len() >= 45);
+    assert!(BRIDGE.hunt(HUNT_MAX).len() >= 46);
 }

@@ -174,6 +174,7 @@ impl<W: FaultModel> Cluster<W> {
         if let Some(process) = arrival.meant_for() {
             let until = self.processes[process].paused_until;
             if until > self.clock {
+                self.processes[process].deferred.insert(number);
                 self.under_way.insert((until, number), arrival);
                 return;
             }

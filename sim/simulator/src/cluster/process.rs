@@ -1,6 +1,6 @@
 //! One process: a machine, its requests in flight and its watches. It holds no state that would survive a crash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +42,8 @@ pub(super) struct Process {
     pub(super) began: Duration,
     /// Until when the process is paused, although it is alive.
     pub(super) paused_until: Duration,
+    /// The messages that came while it was paused.
+    pub(super) deferred: BTreeSet<u64>,
     /// Error of its wall clock, in milliseconds.
     pub(super) skew_ms: i64,
     pub(super) streams: BTreeMap<Arc<Kind>, Stream>,
@@ -71,6 +73,7 @@ impl Process {
             leading,
             began: at,
             paused_until: Duration::ZERO,
+            deferred: BTreeSet::new(),
             skew_ms: 0,
             streams: BTreeMap::new(),
         }

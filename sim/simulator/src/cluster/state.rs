@@ -114,9 +114,14 @@ impl<W: FaultModel> Cluster<W> {
         *paused = until.max(*paused);
     }
 
-    /// Resumes a paused process.
+    /// Resumes a paused process. It receives what has waited, in order, before anything that comes later.
     pub fn resume(&mut self, process: usize) {
-        self.processes[process].paused_until = self.clock;
+        let it = &mut self.processes[process];
+        it.paused_until = self.clock;
+        let deferred = std::mem::take(&mut it.deferred);
+        let waits = self.under_way.extract_if(.., |(_, number), _| deferred.contains(number));
+        let waits: Vec<_> = waits.map(|((_, number), arrival)| ((self.clock, number), arrival)).collect();
+        self.under_way.extend(waits);
     }
 
     /// Corrects the wall clocks of all processes.

@@ -25,7 +25,9 @@ pub(super) fn timed_out_means_an_hour(moment: &Moment<'_>) -> Result<(), String>
         // It stays, even if the cluster can't be observed any more.
         let is_repeated = state.observed.get(target).is_some_and(|bridge| says(bridge));
         let cluster = ObjectRef { kind: names::hosted_cluster(), ..target.clone() };
-        let created = state.observed.get(&cluster).map(|cluster| metadata(cluster, "creationTimestamp"));
+        // An answer may have shown it before the watch.
+        let cluster = state.observed.get(&cluster).or_else(|| moment.server.object(&cluster));
+        let created = cluster.map(|cluster| metadata(cluster, "creationTimestamp"));
         let created = created.and_then(|created| created.parse::<Timestamp>().ok());
         let age = created.map_or(SignedDuration::ZERO, |it| now.wall.timestamp().duration_since(it));
         if !is_repeated && age.unsigned_abs() < LIMIT {
