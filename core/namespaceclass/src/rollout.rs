@@ -204,9 +204,12 @@ impl Controller {
         }
     }
 
-    /// Enqueues as many waiting namespaces of a class as may change now, and the class if its condition has to change. A change or
-    /// the removal of any of its bindings is a reason.
+    /// Enqueues as many waiting namespaces of a class as may change now, and the class if its condition has to change: after any of
+    /// its bindings was changed or removed. When the first lists are complete, everything is enqueued anyway.
     pub(super) fn continue_rollout(&mut self, name: &str) {
+        if !self.store.is_synced() {
+            return;
+        }
         let Some(class) = self.store.classes.get(&name.to_owned()).filter(|class| !class.is_paused()) else {
             return;
         };

@@ -158,7 +158,10 @@ impl Control for Controller {
                 let is_unchanged = held.is_some_and(|held| held.is_same(&binding));
                 let classes = [held.map(|held| held.class.clone()), Some(binding.class.clone())];
                 // A namespace has one binding, named like it. The operator does not reconcile bindings of other names.
-                if name == namespace && self.store.bindings.observe(name.clone(), binding) && !is_unchanged {
+                if name != namespace || !self.store.bindings.observe(name.clone(), binding) {
+                    return;
+                }
+                if !is_unchanged {
                     self.store.count_departure(&name);
                     self.outbox.woken.push(Key::Namespace(name.clone()));
                     self.outbox.woken.push(Key::Binding(name));

@@ -29,8 +29,8 @@ pub(super) fn rebuilt(server: &ApiServer) -> Vec<ObjectRef> {
 }
 
 /// Returns whether the status of a bridge remembers what nothing else shows: that it was ready although HyperShift has completed no
-/// version, because there are no nodes; that it was not, although HyperShift has; or that it failed before its HostedCluster existed. The table of the specification has no way
-/// from `Failed` to `Pending`.
+/// version, because there are no nodes; that it was not, although HyperShift has; or that it failed before its HostedCluster
+/// existed. The table of the specification has no way from `Failed` to `Pending`.
 fn remembers(server: &ApiServer, bridge: &Value) -> bool {
     let is = |name: &str| conditions::is(bridge, name, "True");
     let target = ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, metadata(bridge, "name"));
