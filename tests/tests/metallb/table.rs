@@ -375,7 +375,7 @@ pub(super) const ROWS: &[Row] = &[
         ],
     },
     Row {
-        name: "who loses its address by a write that fails at first wakes nobody",
+        name: "a release with a write that fails at first triggers no evaluation of others",
         steps: &[
             (POOL, &[]),
             (Step::Service("a", Some(X)), &[("a", Some(X))]),
@@ -409,7 +409,7 @@ pub(super) const ROWS: &[Row] = &[
         ],
     },
     Row {
-        name: "who loses the address in its status gets the first free one, and wakes nobody",
+        name: "who loses the address in its status gets the first free one",
         steps: &[
             (POOL, &[]),
             (Step::Service("a", Some(X)), &[("a", Some(X))]),
