@@ -28,6 +28,11 @@ pub(super) fn needs_place(class: &Class, binding: &Binding, resolved: &Resolved)
 }
 
 impl Store {
+    /// Returns the class that the binding of a namespace names.
+    pub(super) fn class_of(&self, namespace: &str) -> Option<String> {
+        self.bindings.get(&namespace.to_owned()).map(|binding| binding.class.clone())
+    }
+
     /// Returns how many namespaces of a class are unready or in change.
     fn unavailable(&self, class: &str) -> usize {
         let index = BindingIndex::Unavailable(class.to_owned());
@@ -194,22 +199,24 @@ impl Controller {
     /// Ends a pass over a namespace: its place is free, unless the namespace is unready now.
     pub(super) fn end_pass(&mut self, namespace: &str) {
         let admitted_to = self.store.admitted.remove(namespace);
-        let class = self.store.bindings.get(&namespace.to_owned()).map(|binding| binding.class.clone());
-        // The binding may name another class by now.
-        if let Some(left) = admitted_to.filter(|left| class.as_ref() != Some(left)) {
-            self.continue_rollout(&left);
+        self.continue_rollouts(namespace, admitted_to);
+    }
+
+    /// Continues the rollouts of the class that a namespace may have left, and of the one that its binding names now. When the first
+    /// lists are complete, everything is enqueued anyway.
+    pub(super) fn continue_rollouts(&mut self, namespace: &str, left: Option<String>) {
+        if !self.store.is_synced() {
+            return;
         }
-        if let Some(class) = class {
+        let class = self.store.class_of(namespace);
+        let left = left.filter(|left| class.as_ref() != Some(left));
+        for class in left.into_iter().chain(class) {
             self.continue_rollout(&class);
         }
     }
 
-    /// Enqueues as many waiting namespaces of a class as may change now, and the class if its condition has to change: after any of
-    /// its bindings was changed or removed. When the first lists are complete, everything is enqueued anyway.
-    pub(super) fn continue_rollout(&mut self, name: &str) {
-        if !self.store.is_synced() {
-            return;
-        }
+    /// Enqueues as many waiting namespaces as may change now, and the class if its condition has to change.
+    fn continue_rollout(&mut self, name: &str) {
         let Some(class) = self.store.classes.get(&name.to_owned()).filter(|class| !class.is_paused()) else {
             return;
         };

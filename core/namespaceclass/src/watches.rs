@@ -101,7 +101,7 @@ impl Control for Controller {
                 for (name, binding) in gone {
                     self.store.count_departure(&name);
                     self.forget_binding(&name);
-                    self.continue_rollout(&binding.class);
+                    self.continue_rollouts(&name, Some(binding.class));
                     self.outbox.woken.push(Key::Namespace(name));
                 }
             }
@@ -154,9 +154,8 @@ impl Control for Controller {
             Watched::Bindings => {
                 let namespace = metadata(object, "namespace").to_owned();
                 let binding = Binding::read(object);
-                let held = self.store.bindings.get(&name);
-                let is_unchanged = held.is_some_and(|held| held.is_same(&binding));
-                let classes = [held.map(|held| held.class.clone()), Some(binding.class.clone())];
+                let is_unchanged = self.store.bindings.get(&name).is_some_and(|held| held.is_same(&binding));
+                let left = self.store.class_of(&name);
                 // A namespace has one binding, named like it. The operator does not reconcile bindings of other names.
                 if name != namespace || !self.store.bindings.observe(name.clone(), binding) {
                     return;
@@ -164,11 +163,9 @@ impl Control for Controller {
                 if !is_unchanged {
                     self.store.count_departure(&name);
                     self.outbox.woken.push(Key::Namespace(name.clone()));
-                    self.outbox.woken.push(Key::Binding(name));
+                    self.outbox.woken.push(Key::Binding(name.clone()));
                 }
-                for class in classes.iter().flatten() {
-                    self.continue_rollout(class);
-                }
+                self.continue_rollouts(&name, left);
             }
             Watched::Resources => {
                 if self.store.observe_resource(kind, object) {
@@ -195,14 +192,12 @@ impl Control for Controller {
                 }
             }
             Watched::Bindings => {
-                let class = self.store.bindings.get(&name).map(|held| held.class.clone());
+                let left = self.store.class_of(&name);
                 if metadata(object, "namespace") == name && self.store.bindings.vanish(&name, version) {
                     self.store.count_departure(&name);
                     self.forget_binding(&name);
+                    self.continue_rollouts(&name, left);
                     self.outbox.woken.push(Key::Namespace(name));
-                }
-                if let Some(class) = class {
-                    self.continue_rollout(&class);
                 }
             }
             Watched::Resources => {

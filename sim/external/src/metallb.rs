@@ -75,13 +75,8 @@ impl Controller for MetalLb {
             let is_balancer = service["spec"]["type"] == "LoadBalancer";
             let version = metadata(service, "resourceVersion");
             let is_evaluated = self.evaluated.get(target).is_some_and(|evaluated| evaluated == version);
-            if is_evaluated || look.is_busy(target) {
-                continue;
-            }
-            if !is_balancer && is_bare(service) && !given.contains_key(target) {
-                continue;
-            }
-            if !look.after(target, "evaluate") {
+            let has_none = !is_balancer && is_bare(service) && !given.contains_key(target);
+            if is_evaluated || has_none || look.is_busy(target) || !look.after(target, "evaluate") {
                 continue;
             }
             let wanted = if is_balancer { requested(service) } else { Ok(None) };

@@ -170,7 +170,7 @@ impl Controller {
             return Next::Done(lagging());
         }
         // More namespaces may have lost the class by now.
-        let class = self.store.bindings.get(&name.to_owned()).map(|binding| binding.class.clone());
+        let class = self.store.class_of(name);
         if class.is_some_and(|class| self.hold_removal(name, &class, now).is_some()) {
             return Next::Done(Verdict::Requeue(Duration::ZERO));
         }
@@ -184,11 +184,9 @@ impl Controller {
     fn unbound(&mut self, name: &str, version: ResourceVersion, outcomes: Vec<Outcome>) -> Next<Stage> {
         match only(outcomes).remaining() {
             Ok(None) => {
-                let held = self.store.bindings.get(&name.to_owned()).map(|held| held.class.clone());
+                let left = self.store.class_of(name);
                 self.store.bindings.removed(name.to_owned(), version);
-                if let Some(class) = held {
-                    self.continue_rollout(&class);
-                }
+                self.continue_rollouts(name, left);
                 self.store.drift_backoff.remove(name);
                 self.store.leaving.remove(name);
                 self.annotate(name, Verdict::Converged)
@@ -205,13 +203,9 @@ impl Controller {
 
     /// Stores a binding that was written. It may have left another class.
     fn absorb_binding(&mut self, name: &str, object: &Value) {
-        let left = self.store.bindings.get(&name.to_owned()).map(|held| held.class.clone());
-        let binding = Binding::read(object);
-        let class = binding.class.clone();
-        self.store.bindings.absorb(name.to_owned(), binding);
-        for class in left.iter().chain([&class]) {
-            self.continue_rollout(class);
-        }
+        let left = self.store.class_of(name);
+        self.store.bindings.absorb(name.to_owned(), Binding::read(object));
+        self.continue_rollouts(name, left);
     }
 
     /// Writes the reason why the class is not applied into an annotation of the namespace, where it stays until it is

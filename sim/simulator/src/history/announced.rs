@@ -86,7 +86,7 @@ impl Announcements {
     }
 
     /// Records a status write of the process without an answer. If the object is already as the write would make it, the process
-    /// can't tell that it was not this write.
+    /// does not know which write did that.
     pub(super) fn unanswered(&mut self, object: &ObjectRef, shown: &Value, patch: &Value) {
         let before = conditions(Some(shown));
         for (name, wanted) in conditions(Some(patch)) {

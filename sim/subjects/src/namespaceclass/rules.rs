@@ -81,7 +81,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "drift_is_only_reported",
-        sentence: "In a namespace that has the generation of its class, nothing is applied if it is ready, and nothing is applied again, if the process has known for a minute that the class has drift reported only.",
+        sentence: "Nothing is applied in a ready namespace that has the generation of its class, if the process has known for a minute that the class has drift reported only.",
         holds: rollout::drift_is_only_reported,
     },
     Invariant {

@@ -1,7 +1,5 @@
 //! The time limit of a new cluster.
 
-use std::time::Duration;
-
 use jiff::{SignedDuration, Timestamp};
 use lockstep_bridge::names::{self, condition, reason};
 use lockstep_engine::action::{Action, KubeRequest};
@@ -11,7 +9,7 @@ use lockstep_sim::conditions;
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_hours(1);
+const LIMIT: SignedDuration = SignedDuration::from_hours(1);
 
 pub(super) fn timed_out_means_an_hour(moment: &Moment<'_>) -> Result<(), String> {
     let What::Stepped { process, now, step, .. } = &moment.entry.what else { return Ok(()) };
@@ -30,7 +28,7 @@ pub(super) fn timed_out_means_an_hour(moment: &Moment<'_>) -> Result<(), String>
         let created = cluster.map(|cluster| metadata(cluster, "creationTimestamp"));
         let created = created.and_then(|created| created.parse::<Timestamp>().ok());
         let age = created.map_or(SignedDuration::ZERO, |it| now.wall.timestamp().duration_since(it));
-        if !is_repeated && age.unsigned_abs() < LIMIT {
+        if !is_repeated && age < LIMIT {
             return Err(format!("{target} is called TimedOut, and its cluster has existed for {age:#}"));
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::machine::Step;
-use lockstep_engine::object::{ObjectRef, annotation, is_deleting, metadata};
+use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
 use lockstep_namespaceclass::names;
 use lockstep_sim::cluster::{Author, What};
 use lockstep_sim::conditions;
@@ -95,19 +95,6 @@ pub(super) fn a_paused_class_changes_nothing(moment: &Moment<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Returns whether a step applies to a known object what was applied to it before.
-fn repeats(moment: &Moment<'_>, state: &ProcessState, step: &Step, target: &ObjectRef) -> bool {
-    let Some(known) = known_state(moment, state, target) else { return false };
-    let is_same = |manifest: &Value| {
-        let annotations = [names::CONTENT_ANNOTATION, names::VALUES_ANNOTATION];
-        annotations.iter().all(|name| annotation(manifest, name) == annotation(known, name))
-    };
-    is_known_for(moment, state, target, MINUTE)
-        && step.requests.iter().any(|request| {
-            matches!(&request.action, Action::Kube(KubeRequest::Apply { target: of, manifest }) if of == target && is_same(manifest))
-        })
-}
-
 pub(super) fn drift_is_only_reported(moment: &Moment<'_>) -> Result<(), String> {
     let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
     let Some(state) = moment.history.process(*process) else { return Ok(()) };
@@ -126,8 +113,7 @@ pub(super) fn drift_is_only_reported(moment: &Moment<'_>) -> Result<(), String> 
         let class = reference(&names::class(), class);
         // A pass decides by what was known when it began.
         let is_known = [namespace, class].iter().all(|it| is_known_for(moment, state, it, MINUTE));
-        let is_repaired = is_available(binding) || repeats(moment, state, step, target);
-        if is_listed && is_applied && is_repaired && is_known && !is_varied {
+        if is_listed && is_applied && is_available(binding) && is_known && !is_varied {
             return Err(format!("{verb} of {target}, though its class has drift reported only"));
         }
     }
