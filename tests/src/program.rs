@@ -91,6 +91,20 @@ impl Program {
         Ok(sum(&self.metrics().await?, metric, holding))
     }
 
+    /// Checks that a counter is zero in all series with the text in their labels.
+    ///
+    /// # Errors
+    /// With the other series, and the warnings of the log.
+    pub async fn never_counted(&self, metric: &str, holding: &str) -> anyhow::Result<()> {
+        let metrics = self.metrics().await?;
+        let counted: Vec<&str> =
+            series(&metrics, metric, holding).filter(|line| !line.ends_with(" 0")).collect();
+        let log = self.log();
+        let warnings: Vec<&str> = log.lines().filter(|line| line.contains(r#""level":"WARN""#)).collect();
+        ensure!(counted.is_empty(), "{}\n{}", counted.join("\n"), warnings.join("\n"));
+        Ok(())
+    }
+
     /// Queries a probe. Returns the status and the text.
     pub async fn probe(&self, path: &str) -> anyhow::Result<(u16, String)> {
         get(&self.probes, path).await
@@ -134,11 +148,15 @@ pub async fn get(address: &str, path: &str) -> anyhow::Result<(u16, String)> {
 
 /// Returns the sum of a counter over all series with the text in their labels.
 pub fn sum(metrics: &str, metric: &str, holding: &str) -> u64 {
-    let series = metrics.lines().filter(|line| {
+    series(metrics, metric, holding).filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
+}
+
+/// Returns the lines of a metric with the text in their labels.
+fn series<'a>(metrics: &'a str, metric: &'a str, holding: &'a str) -> impl Iterator<Item = &'a str> {
+    metrics.lines().filter(move |line| {
         let name = line.split(['{', ' ']).next();
         name == Some(metric) && line.contains(holding)
-    });
-    series.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
+    })
 }
 
 /// Builds the program, unless `LOCKSTEP_BIN` names one, and returns its path.
