@@ -10,7 +10,7 @@ mod allocator;
 mod search;
 
 /// Maximum number of seeds until each planted bug must be found.
-const HUNT_MAX: u64 = 200;
+const HUNT_MAX: u64 = 300;
 
 static SERVICES: Searched = Searched::new(
     &DpuService,

@@ -92,10 +92,12 @@ impl Reconcile for Controller {
 
     fn resume(&mut self, key: &Name, stage: Stage, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
         // An event during the pass may have changed it.
-        let is_deleting = self.store.bridges.get(key).is_none_or(|bridge| bridge.deleting);
+        let is_deleting = self.store.bridges.get(key).map(|bridge| bridge.deleting);
         match stage {
+            // It was created again during the pass, and the new one stays.
+            Stage::Removing(_) if is_deleting == Some(false) => Next::Done(Verdict::Requeue(Duration::ZERO)),
             Stage::Removing(stage) => self.resume_removal(key, stage, outcomes, now).map(Stage::Removing),
-            _ if is_deleting => Next::Done(Verdict::Requeue(Duration::ZERO)),
+            _ if is_deleting != Some(false) => Next::Done(Verdict::Requeue(Duration::ZERO)),
             Stage::Entering => self.entered(key, outcomes, now),
             Stage::Looking(mut progress, reads) => {
                 let (copies, actions) = self.plan_copies(key, &mut progress, reads, outcomes, now);

@@ -16,7 +16,7 @@ mod watches;
 
 pub use self::engine::Restless;
 pub use self::external_systems::{Combined, ExternalSystems};
-pub use self::faults::{FaultModel, FaultVerdict, Interference, NoFaults, SlowPatches, Transit};
+pub use self::faults::{FaultModel, FaultVerdict, Interference, NoFaults, SlowAnswers, SlowPatches, Transit};
 pub use self::journal::{Author, Carried, Change, Entry, What};
 pub use self::process::Program;
 pub use self::state::Cluster;

@@ -75,8 +75,8 @@ impl SystemUnderTest for DpuService {
         references(server, &lockstep_dpuservice::names::service())
     }
 
-    fn may_change(&self, change: &Change, _: &ApiServer, _: &History) -> Result<(), String> {
-        rules::may_change(change)
+    fn may_change(&self, change: &Change, _: &ApiServer, history: &History) -> Result<(), String> {
+        rules::may_change(change, history)
     }
 
     fn backoffs(&self) -> &'static [Backoff] {

@@ -84,12 +84,16 @@ pub(crate) fn successful<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Pas
         let writer = moment.history.versions(object).last().map(|version| version.by);
         let is_overwritten = is_unseen && matches!(writer, Some(Author::Process(other)) if other != process);
         let began = moment.entry.at.saturating_sub(*took);
+        // It may have begun with an object that was deleted and created again since.
+        let mut formers = state.replaced.get(object).into_iter().flatten().chain(state.previous.get(object));
+        let is_replaced = formers
+            .any(|(until, former)| *until >= began && metadata(former, "uid") != metadata(stored, "uid"));
         let (listed, failed) = match event {
             Some(Event::ListCompleted { kind }) => (Some(&**kind), None),
             Some(Event::WatchFailed { kind, .. }) => (None, Some(&**kind)),
             _ => (None, None),
         };
-        (stays && !is_overwritten).then_some(Pass {
+        (stays && !is_overwritten && !is_replaced).then_some(Pass {
             object,
             state,
             began,

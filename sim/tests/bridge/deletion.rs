@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockstep_engine::action::Class;
 use lockstep_external::hypershift;
-use lockstep_sim::cluster::FaultVerdict;
+use lockstep_sim::cluster::{Change, FaultVerdict, SlowAnswers};
 use serde_json::{Value, json};
 
 use super::bench::Bench;
@@ -71,6 +71,30 @@ fn the_bridge_waits_for_a_slow_teardown() {
     bench.merge("HostedCluster", NAMESPACE, "prod", &stuck(Value::Null));
     bench.cluster.advance(Duration::from_mins(1));
     assert_eq!(bench.bridge("prod"), Value::Null);
+}
+
+/// Another client removes the finalizer and creates the bridge again, while its deletion is in progress.
+#[test]
+fn a_bridge_that_is_replaced_during_its_deletion_becomes_ready() {
+    for wait in (0..8000).step_by(500) {
+        let mut bench = Bench::ready();
+        let mut again = bridge("prod");
+        again["metadata"]["finalizers"] = bench.bridge("prod")["metadata"]["finalizers"].clone();
+        bench.cluster.weather = Box::new(SlowAnswers(Duration::from_secs(1)));
+        bench.delete("DPFHCPBridge", NAMESPACE, "prod");
+        bench.cluster.advance(Duration::from_millis(wait));
+        bench.merge("DPFHCPBridge", NAMESPACE, "prod", &json!({ "metadata": { "finalizers": null } }));
+        bench.create(&again);
+        bench.cluster.journal.clear();
+        bench.cluster.advance(Duration::from_mins(30));
+        assert_eq!(bench.phase("prod"), "Ready", "after {wait} ms: {}", bench.bridge("prod")["status"]);
+        let lost = |change: &Change| {
+            let is_held = |bridge: &Value| bridge["metadata"]["finalizers"][0].is_string();
+            change.object.kind.kind == "DPFHCPBridge" && !change.new.as_deref().is_some_and(is_held)
+        };
+        let mut changes = bench.cluster.journal.iter().filter_map(|entry| entry.by_process());
+        assert!(!changes.any(|(_, change)| lost(change)), "after {wait} ms it loses its finalizer");
+    }
 }
 
 #[test]

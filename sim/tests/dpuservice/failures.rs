@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockstep_dpuservice::names::{ARGO_NAMESPACE, PROJECT};
 use lockstep_engine::action::{Action, Class, KubeRequest};
 use lockstep_external::dpu_clusters::Access;
-use lockstep_sim::cluster::{Cluster, FaultVerdict};
+use lockstep_sim::cluster::{Change, Cluster, FaultVerdict, SlowAnswers};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, operator, server, service};
@@ -136,6 +136,30 @@ fn a_restart_reads_kubeconfigs_and_writes_nothing() {
     let story = bench.story();
     assert_eq!(story.matches("asks for get Secret").count(), 4, "{story}");
     assert_eq!(bench.cluster.get("AppProject", ARGO_NAMESPACE, PROJECT)["metadata"]["generation"], 1);
+}
+
+/// Another client removes the finalizer and creates the service again, while its deletion is in progress.
+#[test]
+fn a_service_that_is_replaced_during_its_deletion_is_not_reported_as_deleted() {
+    for wait in (0..8000).step_by(500) {
+        let mut bench = two();
+        bench.cluster.weather = Box::new(SlowAnswers(Duration::from_secs(1)));
+        bench.cluster.delete("DPUService", "default", "hbn");
+        bench.cluster.advance(Duration::from_millis(wait));
+        let patch = json!({ "metadata": { "finalizers": null } });
+        bench.cluster.merge("DPUService", "default", "hbn", &patch);
+        bench.cluster.create(&service("hbn"));
+        let uid = bench.service("hbn")["metadata"]["uid"].clone();
+        bench.cluster.advance(Duration::from_mins(30));
+        let is_wrong = |change: &Change| {
+            let service = change.new.as_deref().filter(|it| it["metadata"]["uid"] == uid);
+            service.is_some_and(|it| it["status"].to_string().contains("waiting for Argo CD to remove"))
+        };
+        let changes = bench.cluster.journal.iter().filter_map(|entry| entry.by_process());
+        let wrong: Vec<_> = changes.map(|(_, change)| change).filter(|change| is_wrong(change)).collect();
+        assert!(wrong.is_empty(), "after {wait} ms: {wrong:?}");
+        assert_eq!(bench.ready("hbn"), "True/Success", "after {wait} ms: {}", bench.conditions("hbn"));
+    }
 }
 
 /// Here each object waits for the other: neither may shorten the backoff of a refused request.

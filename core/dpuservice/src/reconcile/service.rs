@@ -104,13 +104,15 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
-        let is_deleting = self.store.services.get(key).is_none_or(|service| service.deleting);
+        let is_deleting = self.store.services.get(key).map(|service| service.deleting);
         match stage {
             Stage::Sweeping(stage) => self.resume_sweep(key, stage, outcomes).map(Stage::Sweeping),
+            // It was created again during the pass, and the new one stays.
+            Stage::Removing(_) if is_deleting == Some(false) => Next::Done(Verdict::Requeue(Duration::ZERO)),
             Stage::Removing(stage) => self.resume_removal(key, stage, outcomes, now).map(Stage::from),
             Stage::Reporting(reporting) => Next::Done(self.status_written(key, reporting, outcomes, now)),
             // A deletion began during the pass.
-            _ if is_deleting => Next::Done(Verdict::Requeue(Duration::ZERO)),
+            _ if is_deleting != Some(false) => Next::Done(Verdict::Requeue(Duration::ZERO)),
             Stage::Entering => self.entered(key, outcomes, now),
             Stage::Proving(pass, doubts) => self.proven(key, pass, doubts, outcomes, now),
             Stage::Acting(pass, tasks) => self.acted(key, pass, tasks, outcomes, now),

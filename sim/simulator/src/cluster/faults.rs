@@ -139,6 +139,15 @@ impl FaultModel for SlowPatches {
     }
 }
 
+/// Delays every answer by this time, and injects no faults.
+pub struct SlowAnswers(pub Duration);
+
+impl FaultModel for SlowAnswers {
+    fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
+        if matches!(hop, Transit::Answer(_)) { self.0 } else { Duration::ZERO }
+    }
+}
+
 /// Sets the fault of each request from its number and action, and injects no other faults.
 pub struct Interference<F>(pub F);
 

@@ -58,12 +58,26 @@ fn has_address(server: &ApiServer, bridge: &Value) -> bool {
     })
 }
 
+/// Returns where clients reach the API server of a bridge: at its address, or at the node port of the Node that HyperShift got.
+fn api_server(server: &ApiServer, bridge: &Value) -> Option<String> {
+    if bridge["spec"]["exposeThroughLoadBalancer"] == true {
+        return Some(format!("{}:6443", bridge["spec"]["metalLBVirtualIP"].as_str()?));
+    }
+    let name = metadata(bridge, "name");
+    let cluster = find(server, &names::hosted_cluster(), NAMESPACE, name)?;
+    let strategy = &cluster["spec"]["services"][0]["servicePublishingStrategy"];
+    let service = find(server, &names::service(), &format!("{NAMESPACE}-{name}"), "kube-apiserver")?;
+    Some(format!("{}:{}", strategy["nodePort"]["address"].as_str()?, service["spec"]["ports"][0]["nodePort"]))
+}
+
 /// Returns another bridge that has the DPUCluster or the address of this one: the older one, or whose Service has the address.
 fn rival<'a>(server: &ApiServer, bridge: &Value, bridges: &'a [Arc<Value>]) -> Option<&'a str> {
     let age = |bridge: &Value| {
         (metadata(bridge, "creationTimestamp").to_owned(), metadata(bridge, "name").to_owned())
     };
-    let shares = |other: &Value, field: &str| other["spec"][field] == bridge["spec"][field];
+    let shares = |other: &Value, field: &str| {
+        other["spec"][field] == bridge["spec"][field] && bridge["spec"][field] != ""
+    };
     let mut rivals =
         bridges.iter().filter(|other| metadata(other, "name") != metadata(bridge, "name")).filter(|other| {
             let is_older = age(other) < age(bridge);
@@ -179,7 +193,7 @@ fn lacks(server: &ApiServer, bridge: &Value, differ: &mut dyn FnMut(String)) {
     }
     let text = |field: &str| spec[field].as_str().unwrap_or_default();
     for (field, endpoint) in [
-        ("apiEndpoint", format!("https://{}:6443", text("metalLBVirtualIP"))),
+        ("apiEndpoint", format!("https://{}", api_server(server, bridge).unwrap_or_default())),
         ("ingressEndpoint", format!("*.apps.{name}.{}", text("baseDomain"))),
     ] {
         if bridge["status"][field] != endpoint {

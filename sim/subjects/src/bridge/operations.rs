@@ -24,6 +24,7 @@ use super::setup::{
 };
 use crate::dpf;
 
+mod node_ports;
 mod own_pool;
 
 /// Addresses that bridges request and that an unrelated Service has at times.
@@ -35,6 +36,7 @@ pub(super) const OTHER_NETWORK: &str = "10.128.0.0/14";
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("create a bridge", "user", 12, create_bridge),
     Operation::new("delete a bridge", "user", 5, delete_bridge),
+    Operation::new("replace a bridge", "user", 2, replace_bridge),
     Operation::new("choose a release image", "user", 6, choose_image),
     Operation::new("choose an address", "user", 4, choose_address),
     Operation::new("swap the addresses of two bridges", "user", 3, swap_addresses),
@@ -46,7 +48,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("break a Secret", "admin", 4, break_secret),
     Operation::new("delete a Secret", "admin", 3, delete_secret),
     Operation::new("put everything right", "admin", 6, restore),
-    Operation::new("delete the StorageClass", "admin", 2, delete_storage_class),
+    Operation::new("break the StorageClass", "admin", 2, break_storage_class),
+    Operation::new("remove or move the Node", "admin", 2, node_ports::change_node),
     Operation::new("delete the pool", "admin", 2, delete_pool),
     Operation::new("take an address", "admin", 3, take_address),
     Operation::new("request the address of another Service", "user", 3, request_address_of_another),
@@ -109,13 +112,8 @@ pub(super) fn begin(client: &mut dyn Client) {
     create_named(client, BRIDGES[0], 0);
     let mut other = bridge(BRIDGES[1], 1);
     other["spec"]["etcdEncryption"] = json!(GENERATED);
-    request_own_pool(&mut other, 1);
+    own_pool::request(&mut other, at(1));
     client.create(&names::bridge(), &other);
-}
-
-fn request_own_pool(bridge: &mut Value, index: usize) {
-    bridge["spec"]["metalLBPool"] = setup::own_pools();
-    bridge["spec"]["metalLBVirtualIP"] = json!(OWN_VIPS[at(index)]);
 }
 
 /// Creates the bridge of each DPUCluster, if it does not exist.
@@ -174,6 +172,11 @@ pub(super) fn settle(client: &mut dyn Client) {
             client.merge(&target(name), &json!({ "spec": patch }));
             continue;
         }
+        if node_ports::are_used(client, name) {
+            node_ports::request(&mut patch);
+            client.merge(&target(name), &json!({ "spec": patch }));
+            continue;
+        }
         // Who waits for the address of the unrelated Service, which has moved, must get it without another change.
         let asked =
             client.server().object(&target(name)).map(|bridge| bridge["spec"]["metalLBVirtualIP"].clone());
@@ -184,21 +187,37 @@ pub(super) fn settle(client: &mut dyn Client) {
     }
 }
 
-/// Every other bridge encrypts etcd, and one in three has a pool of its own.
+/// Every other bridge encrypts etcd. One in three has a pool of its own, and one in six is reached through node ports.
 fn create_bridge(client: &mut dyn Client, random: &mut Random) {
     let index = usize::try_from(random.below(BRIDGES.len() as u64)).unwrap_or(0);
     let mut bridge = bridge(BRIDGES[index], index);
     if random.below(2) == 0 {
         bridge["spec"]["etcdEncryption"] = json!(GENERATED);
     }
-    if random.below(3) == 0 {
-        request_own_pool(&mut bridge, index);
+    match random.below(6) {
+        0 | 1 => own_pool::request(&mut bridge, at(index)),
+        2 => node_ports::request(&mut bridge["spec"]),
+        _ => {}
     }
     client.create(&names::bridge(), &bridge);
 }
 
 fn delete_bridge(client: &mut dyn Client, random: &mut Random) {
     client.delete(&target(random.pick(&BRIDGES)));
+}
+
+/// Deletes a bridge, removes its finalizer, as an impatient user does, and creates it again as it was, with the finalizer. Without
+/// that, nothing would remove what the finalizer was for. These bridges have no rival that could get their DPUCluster meanwhile.
+fn replace_bridge(client: &mut dyn Client, random: &mut Random) {
+    let name = random.pick(&BRIDGES[..2]);
+    let target = target(name);
+    if let Some(bridge) = client.server().object(&target).cloned() {
+        client.delete(&target);
+        client.merge(&target, &json!({ "metadata": { "finalizers": null } }));
+        let finalizers = &bridge["metadata"]["finalizers"];
+        let metadata = json!({ "namespace": NAMESPACE, "name": name, "finalizers": finalizers });
+        client.create(&names::bridge(), &json!({ "metadata": metadata, "spec": bridge["spec"] }));
+    }
 }
 
 fn change(client: &mut dyn Client, random: &mut Random, spec: &Value) {
@@ -259,6 +278,9 @@ fn change_immutable(client: &mut dyn Client, random: &mut Random) {
         "capabilities": capabilities,
     });
     change(client, random, &immutable);
+    if random.below(4) == 0 {
+        node_ports::change(client, random);
+    }
 }
 
 fn rotate(client: &mut dyn Client, random: &mut Random) {
@@ -291,8 +313,12 @@ fn restore(client: &mut dyn Client, _: &mut Random) {
     restore_keys(client);
 }
 
-fn delete_storage_class(client: &mut dyn Client, _: &mut Random) {
-    client.delete(&ObjectRef::cluster(&names::storage_class(), STORAGE_CLASS));
+/// Deletes the StorageClass, or replaces it by one that provisions nothing.
+fn break_storage_class(client: &mut dyn Client, random: &mut Random) {
+    client.delete(&setup::storage_class());
+    if random.below(2) == 0 {
+        setup::create_storage(client, "kubernetes.io/no-provisioner");
+    }
 }
 
 fn delete_pool(client: &mut dyn Client, _: &mut Random) {
@@ -483,7 +509,17 @@ fn occupy(client: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&BRIDGES);
     let metadata =
         |name: &str| json!({ "namespace": NAMESPACE, "name": name, "annotations": { "squatter": "yes" } });
-    let (kind, object): (Arc<Kind>, Value) = match random.below(4) {
+    let (kind, object): (Arc<Kind>, Value) = match random.below(5) {
+        4 => {
+            let spec = json!({
+                "release": { "image": IMAGES[0] },
+                "platform": { "type": "None" },
+                "pullSecret": { "name": PULL_SECRETS[0] },
+                "sshKey": { "name": SSH_SECRETS[0] },
+                "services": [{ "service": "APIServer", "servicePublishingStrategy": { "type": "LoadBalancer" } }],
+            });
+            (names::hosted_cluster(), json!({ "metadata": metadata(name), "spec": spec }))
+        }
         3 => own_pool::blocker(name, random),
         0 => {
             let spec = json!({

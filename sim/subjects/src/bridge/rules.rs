@@ -1,6 +1,5 @@
 //! What the Bridge may and may not do, checked at every step.
 
-use lockstep_apiserver::server::ApiServer;
 use lockstep_bridge::names::{self, BRIDGE_NAME, FINALIZER, condition, control_plane_namespace, reason};
 use lockstep_bridge::phase::Phase;
 use lockstep_engine::object::{Name, ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
@@ -142,7 +141,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
 
 /// Checks that the Bridge changes only its permitted objects: finalizers and status of bridges, the objects that it created for
 /// them, one annotation, and one field of DPF.
-pub(super) fn may_change(change: &Change, server: &ApiServer, history: &History) -> Result<(), String> {
+pub(super) fn may_change(change: &Change, history: &History) -> Result<(), String> {
     let Change { object, old, new, .. } = change;
     let refuse = |why: &str| Err(format!("{object}: {why}"));
     let both = old.as_deref().zip(new.as_deref());
@@ -174,7 +173,7 @@ pub(super) fn may_change(change: &Change, server: &ApiServer, history: &History)
             None => refuse("a Service is HyperShift's to make and delete"),
         },
         "DPUCluster" => match both {
-            Some((old, new)) => dpu_cluster(change, old, new, server, history),
+            Some((old, new)) => dpu_cluster(change, old, new, history),
             None => refuse("a DPUCluster is DPF's to make and delete"),
         },
         _ => refuse("the Bridge has no business with it"),
@@ -206,13 +205,7 @@ fn service(change: &Change, old: &Value, new: &Value, history: &History) -> Resu
 
 /// Checks a change of a DPUCluster. The Bridge may change only its kubeconfig: set it to that of a bridge that refers to the
 /// DPUCluster, or remove it when that bridge is deleted.
-fn dpu_cluster(
-    change: &Change,
-    old: &Value,
-    new: &Value,
-    server: &ApiServer,
-    history: &History,
-) -> Result<(), String> {
+fn dpu_cluster(change: &Change, old: &Value, new: &Value, history: &History) -> Result<(), String> {
     let refuse = |why: &str| Err(format!("{}: {why}", change.object));
     let kubeconfig = [("/spec", "kubeconfig")];
     if without(old, &kubeconfig) != without(new, &kubeconfig) {
@@ -220,12 +213,15 @@ fn dpu_cluster(
     }
     let of = |object: &Value| object["spec"]["kubeconfig"].as_str().unwrap_or_default().to_owned();
     let is_of = |bridge: &Value, kubeconfig: &str| has_given(bridge, &change.object, kubeconfig);
-    let bridges = server.objects(&names::bridge());
+    // One that was deleted may have been created again while the request was in transit.
+    let goes = |taken: &str| {
+        history.objects(&names::bridge()).any(|bridge| is_of(bridge, taken) && is_deleting(bridge))
+    };
     match (of(old).as_str(), of(new).as_str()) {
         (before, after) if before == after => Ok(()),
         ("", given) if history.objects(&names::bridge()).any(|bridge| is_of(bridge, given)) => Ok(()),
         ("", _) => refuse("it was given a kubeconfig that is of none of its bridges"),
-        (taken, "") if bridges.iter().any(|bridge| is_of(bridge, taken) && is_deleting(bridge)) => Ok(()),
+        (taken, "") if goes(taken) => Ok(()),
         (_, "") => refuse("a kubeconfig was taken away that is of no bridge that goes"),
         _ => refuse("the kubeconfig of another client was replaced"),
     }

@@ -33,6 +33,12 @@ pub(super) const IMAGES: [&str; 4] = [
 pub(super) const PULL_SECRETS: [&str; 2] = ["pull", "pull-too"];
 pub(super) const SSH_SECRETS: [&str; 2] = ["ssh", "ssh-too"];
 
+/// The Node, and its address after a restore.
+pub(super) const NODE: &str = "worker";
+const NODE_ADDRESS: &str = "198.51.100.7";
+
+const PROVISIONER: &str = "rbd.csi.ceph.com";
+
 /// A kubeconfig that another client sets on a DPUCluster.
 pub(super) const KUBECONFIG_OF_OTHERS: &str = "theirs";
 
@@ -68,7 +74,7 @@ pub(super) fn begin(client: &mut dyn Client) {
 pub(super) fn begin_small(client: &mut dyn Client) {
     install(client);
     restore_dpu_cluster(client, DPU_CLUSTERS[0]);
-    create_storage(client);
+    restore_storage(client);
     create_pool(client);
     write_secret(client, PULL_SECRETS[0], ".dockerconfigjson", &docker_config("1"));
     write_secret(client, SSH_SECRETS[0], "ssh-publickey", &ssh_keys("1"));
@@ -89,11 +95,29 @@ fn install(client: &mut dyn Client) {
     }
 }
 
-fn create_storage(client: &mut dyn Client) {
-    client.create(
-        &names::storage_class(),
-        &json!({ "metadata": { "name": STORAGE_CLASS }, "provisioner": "rbd.csi.ceph.com" }),
-    );
+pub(super) fn storage_class() -> ObjectRef {
+    ObjectRef::cluster(&names::storage_class(), STORAGE_CLASS)
+}
+
+pub(super) fn create_storage(client: &mut dyn Client, provisioner: &str) {
+    let object = json!({ "metadata": { "name": STORAGE_CLASS }, "provisioner": provisioner });
+    client.create(&names::storage_class(), &object);
+}
+
+/// Creates the StorageClass, or replaces one with another provisioner, which can't be changed.
+fn restore_storage(client: &mut dyn Client) {
+    let existing = client.server().object(&storage_class());
+    if existing.is_some_and(|existing| existing["provisioner"] != PROVISIONER) {
+        client.delete(&storage_class());
+    }
+    create_storage(client, PROVISIONER);
+}
+
+/// Creates the Node with an address, or changes its address.
+pub(super) fn create_node(client: &mut dyn Client, address: &str) {
+    client.create(&names::node(), &json!({ "metadata": { "name": NODE } }));
+    let status = json!({ "addresses": [{ "type": "InternalIP", "address": address }] });
+    client.merge_status(&ObjectRef::cluster(&names::node(), NODE), &status);
 }
 
 fn create_pool(client: &mut dyn Client) {
@@ -111,7 +135,8 @@ pub(super) fn restore(client: &mut dyn Client) {
     for name in DPU_CLUSTERS {
         restore_dpu_cluster(client, name);
     }
-    create_storage(client);
+    restore_storage(client);
+    create_node(client, NODE_ADDRESS);
     create_pool(client);
     for name in PULL_SECRETS {
         write_secret(client, name, ".dockerconfigjson", &docker_config("1"));

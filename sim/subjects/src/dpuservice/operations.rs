@@ -25,8 +25,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("create a service", "user", 12, create_service),
     Operation::new("delete a service", "user", 6, delete_service),
     Operation::new("choose a version", "user", 12, choose_version),
-    Operation::new("change values", "user", 4, change_values),
-    Operation::new("let a service go", "user", 1, let_service_go),
+    Operation::new("change values", "user", 8, change_values),
+    Operation::new("let a service go", "user", 4, let_service_go),
     Operation::new("pause a service, or let it go on", "user", 3, pause_service),
     Operation::new("limit how many clusters of a service change at a time", "user", 4, limit_service),
     Operation::new("create a cluster", "admin", 8, create_cluster),
@@ -45,6 +45,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("put everything right", "admin", 5, restore),
     Operation::new("delete an Application", "other controller", 3, delete_application),
     Operation::new("edit an Application", "other controller", 4, edit_application),
+    Operation::new("copy an Application", "admin", 3, copy_application),
     Operation::new("remove the labels of an Application", "other controller", 2, remove_labels),
     Operation::new("pause Argo CD", "other controller", 2, pause),
     Operation::new("delete Argo CD's Secret", "other controller", 3, delete_secret),
@@ -188,7 +189,7 @@ fn choose_version(client: &mut dyn Client, random: &mut Random) {
 }
 
 fn change_values(client: &mut dyn Client, random: &mut Random) {
-    let spec = match random.below(4) {
+    let spec = match random.below(5) {
         // An integer that a 64-bit float cannot represent exactly.
         0 => json!({ "values": {
             "level": "debug",
@@ -199,6 +200,8 @@ fn change_values(client: &mut dyn Client, random: &mut Random) {
         2 => {
             json!({ "serviceDaemonSet": { "labels": { "a": "c" }, "resources": { "limits": { "cpu": 1 } } } })
         }
+        // The next change finds a sync that does not end.
+        3 => json!({ "values": { "hangingHook": true }, "serviceDaemonSet": null }),
         _ => json!({
             "values": {
                 "degraded": random.below(2) == 0,
@@ -211,11 +214,20 @@ fn change_values(client: &mut dyn Client, random: &mut Random) {
     change(client, random, &spec);
 }
 
-/// Removes the finalizer of a service that is being deleted, as an impatient user does.
+/// Removes the finalizer of a service that is being deleted, as an impatient user does. Or deletes one in this way, so that what
+/// runs for it is orphaned, and sometimes creates it again.
 fn let_service_go(client: &mut dyn Client, random: &mut Random) {
-    let target = some_service(random).object(&names::service());
-    if let Some(service) = client.server().object(&target).cloned().filter(|service| is_deleting(service)) {
+    let (name, course) = (some_service(random), random.below(4));
+    let target = name.object(&names::service());
+    let Some(service) = client.server().object(&target).cloned() else { return };
+    if course > 0 {
+        client.delete(&target);
+    }
+    if course > 0 || is_deleting(&service) {
         setup::let_go(client, &service);
+    }
+    if course > 2 {
+        client.create(&names::service(), &setup::service(&name, random.pick(&VERSIONS)));
     }
 }
 
@@ -248,13 +260,25 @@ fn rotate(client: &mut dyn Client, random: &mut Random) {
 }
 
 fn break_kubeconfig(client: &mut dyn Client, random: &mut Random) {
-    let target = kubeconfig_ref(&some_cluster(random));
-    let broken = match random.below(3) {
-        0 => format!("clusters: [{{{SECRET}"),
-        1 => format!("users: [{{name: {SECRET}, user: {{exec: {{command: {SECRET}}}}}}}]"),
-        _ => String::new(),
+    let cluster = some_cluster(random);
+    let kubeconfig = |server: &str, user: &str| {
+        format!(
+            "clusters: [{{name: a, cluster: {{server: '{server}'}}}}]\nusers: [{{name: b, user: {{{user}}}}}]\n"
+        )
     };
-    client.merge(&target, &json!({ "data": null, "stringData": { "super-admin.conf": broken } }));
+    let reachable = server(&cluster);
+    let (token, number) = (format!("token: {SECRET}"), random.below(8));
+    let broken = match number {
+        0 => format!("clusters: [{{{SECRET}"),
+        1 => String::new(),
+        2 => kubeconfig(&reachable, &format!("exec: {{command: {SECRET}}}")),
+        3 => kubeconfig("https://someone@example.com", &token),
+        4 => kubeconfig(&reachable, &format!("username: {SECRET}, {token}")),
+        5 => kubeconfig(&reachable, &format!("client-key-data: {SECRET}")),
+        _ => kubeconfig(&reachable, ""),
+    };
+    let key = if number == 7 { "other.conf" } else { "super-admin.conf" };
+    client.merge(&kubeconfig_ref(&cluster), &json!({ "data": null, "stringData": { key: broken } }));
 }
 
 fn delete_kubeconfig(client: &mut dyn Client, random: &mut Random) {
@@ -314,6 +338,23 @@ fn edit_application(client: &mut dyn Client, random: &mut Random) {
         _ => json!({ "metadata": { "finalizers": null } }),
     };
     client.merge(&target, &patch);
+}
+
+/// Restores an Application under another name, as from a backup. It has no values: those that other clients have set stay, even if
+/// the service does not have them.
+fn copy_application(client: &mut dyn Client, random: &mut Random) {
+    let Some(target) = some_application(client, random) else { return };
+    let Some(original) = client.server().object(&target).cloned() else { return };
+    let metadata = json!({
+        "namespace": ARGO_NAMESPACE,
+        "name": format!("{}-{}", random.pick(&["a", "z"]), target.name),
+        "labels": original["metadata"]["labels"],
+        "annotations": original["metadata"]["annotations"],
+        "finalizers": original["metadata"]["finalizers"],
+    });
+    let mut spec = original["spec"].clone();
+    spec["source"]["helm"]["valuesObject"] = Value::Null;
+    client.create(&names::application(), &json!({ "metadata": metadata, "spec": spec }));
 }
 
 /// Removes some or all of an Application's identity. An Application without any identity belongs to another client.

@@ -13,7 +13,7 @@ use lockstep_external::Controller as _;
 use lockstep_external::argocd::ArgoCd;
 use lockstep_external::dpu_clusters::release;
 use lockstep_sim::cluster::{Author, Change, What};
-use lockstep_sim::history::{ProcessState, Version, reference};
+use lockstep_sim::history::{History, ProcessState, Version, reference};
 use lockstep_sim::invariant::{Invariant, Moment, SECRET, is_deletion};
 use serde_json::Value;
 
@@ -152,16 +152,16 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     announced::invariant(announced::of_dpuservice),
 ];
 
-/// Returns whether the controller created an object, even if another client has since removed its identity. A request that was in
-/// transit at that time does not count as a change of another client's object.
-fn was_made(object: &Value) -> bool {
-    let managers = object["metadata"]["managedFields"].as_array().into_iter().flatten();
-    managers.into_iter().any(|entry| entry["manager"] == MANAGER)
+/// Returns whether an Application was the controller's at some time. A request that was in transit when another client removed its
+/// identity does not count as a change of another client's object.
+fn was_ours(application: &ObjectRef, history: &History) -> bool {
+    let mut versions = history.versions(application).iter().filter_map(|version| version.object.as_deref());
+    versions.any(|application| identity::of_application(application).is_some())
 }
 
 /// Checks that the controller changes only its permitted objects: finalizers and status of services, and the objects that it
 /// created.
-pub(super) fn may_change(change: &Change) -> Result<(), String> {
+pub(super) fn may_change(change: &Change, history: &History) -> Result<(), String> {
     let Change { object, old, new, .. } = change;
     let refuse = |why: &str| Err(format!("{object}: {why}"));
     let is_argos = object.namespace.as_deref() == Some(ARGO_NAMESPACE);
@@ -174,7 +174,7 @@ pub(super) fn may_change(change: &Change) -> Result<(), String> {
             (Some(_), None) => Ok(()),
             _ => refuse("a service is its user's to change"),
         },
-        "Application" if every(&|object| identity::of_application(object).is_some() || was_made(object)) => {
+        "Application" if every(&|it| identity::of_application(it).is_some()) || was_ours(object, history) => {
             Ok(())
         }
         "Secret" if is_argos && every(&|object| identity::of_secret(object).is_some()) => Ok(()),
@@ -212,8 +212,12 @@ fn applications_are_deleted_only_with_their_service_or_cluster(moment: &Moment<'
     else {
         return Ok(());
     };
+    // Another client may just have deleted the other one.
+    let stays = |target: &ObjectRef, object: &Value| {
+        !is_deleting(object) || lasts(moment, target, is_deleting) < REQUEST
+    };
     let is_doubled = applications(moment).iter().any(|(target, object, of, on)| {
-        *target != change.object && (of, on) == (&service, &cluster) && !is_deleting(object)
+        *target != change.object && (of, on) == (&service, &cluster) && stays(target, object)
     });
     let targets = [service.object(&names::service()), cluster_ref(&cluster)];
     if is_doubled || targets.iter().any(|target| was_leaving(moment, target)) {

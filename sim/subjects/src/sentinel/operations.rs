@@ -62,7 +62,7 @@ fn good_spec() -> Value {
         "backoffNotReady": "10s",
         "backoffReady": "30m",
         "pollInterval": "5s",
-        "shardSelector": { "matchLabels": { "region": "us-east" } },
+        "shardSelector": { "matchLabels": { "region": "us-east" }, "matchExpressions": null },
         "hyperfleetAPI": { "url": HOSTS[1].url, "timeout": "10s", "dialect": "search" },
         "broker": { "type": "rabbitmq", "topic": "events", "urlSecretRef": { "name": "rabbitmq", "key": "url" } },
     })
@@ -212,14 +212,29 @@ fn take_nothing(client: &mut dyn Client, random: &mut Random) {
 
 fn configure(client: &mut dyn Client, random: &mut Random) {
     let region = random.pick(&["us-east", "us-east", "eu-west"]);
-    let spec = match random.below(3) {
-        0 => json!({ "shardSelector": { "matchLabels": { "region": region } } }),
+    let spec = match random.below(5) {
+        0 => {
+            json!({ "shardSelector": { "matchLabels": { "region": region }, "matchExpressions": null } })
+        }
         1 => json!({ "backoffNotReady": random.pick(&["5s", "10s", "15s", "1m"]) }),
+        2 => json!({ "backoffReady": random.pick(&["1m", "3m", "30m"]) }),
+        3 => json!({ "shardSelector": { "matchLabels": null, "matchExpressions": [requirement(random)] } }),
         _ => {
             json!({ "pollInterval": random.pick(&["2s", "5s", "8s"]), "broker": { "exchange": random.pick(&["x", "y"]) } })
         }
     };
     client.merge(&config(), &json!({ "spec": spec }));
+}
+
+/// Returns a requirement of a selector that most, some or no resources meet.
+fn requirement(random: &mut Random) -> Value {
+    let values = random.pick(&[&["us-east"][..], &["us-east", "eu-west"], &["us-west"]]);
+    match random.below(4) {
+        0 => json!({ "key": "region", "operator": "Exists" }),
+        1 => json!({ "key": "zone", "operator": "DoesNotExist" }),
+        2 => json!({ "key": "region", "operator": "NotIn", "values": values }),
+        _ => json!({ "key": "region", "operator": "In", "values": values }),
+    }
 }
 
 fn express(client: &mut dyn Client, random: &mut Random) {

@@ -15,6 +15,12 @@ use crate::bridge::setup::{self, BRIDGES, NAMESPACE, OWN_VIPS};
 /// An address for bridges with pools of their own.
 pub(super) const SPARE: &str = "203.0.113.40";
 
+/// Makes a bridge request a pool of its own, with the address of this number.
+pub(super) fn request(bridge: &mut Value, number: usize) {
+    bridge["spec"]["metalLBPool"] = setup::own_pools();
+    bridge["spec"]["metalLBVirtualIP"] = json!(OWN_VIPS[number]);
+}
+
 /// Returns whether a bridge requests a pool of its own.
 pub(super) fn is_requested(client: &dyn Client, bridge: &str) -> bool {
     let bridge = client.server().object(&ObjectRef::namespaced(&names::bridge(), NAMESPACE, bridge));

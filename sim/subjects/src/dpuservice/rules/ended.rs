@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockstep_dpuservice::names;
-use lockstep_engine::action::Success;
+use lockstep_engine::action::{Request, Success};
 use lockstep_engine::machine::{Event, Note};
 use lockstep_engine::object::{is_deleting, metadata};
 use lockstep_external::argocd::repeated;
@@ -36,9 +36,13 @@ pub(super) fn only_blocking_syncs_are_terminated(moment: &Moment<'_>) -> Result<
 
 pub(super) fn a_terminated_sync_is_an_event(moment: &Moment<'_>) -> Result<(), String> {
     let What::Stepped { process, event, step, .. } = &moment.entry.what else { return Ok(()) };
-    let Event::Finished { outcome: Ok(Success::Object(answer)), .. } = event else { return Ok(()) };
-    let leads = moment.history.process(*process).is_some_and(|state| state.leading);
-    if answer["kind"] != "Application" || !leads || is_deleting(answer) {
+    let Event::Finished { id, outcome: Ok(Success::Object(answer)) } = event else { return Ok(()) };
+    let Some(state) = moment.history.process(*process).filter(|state| state.leading) else { return Ok(()) };
+    // A pass continues when all of its requests are answered.
+    let is_other = |(other, request): (&u64, &Request)| {
+        *other != id.0 && request.action.target().is_some_and(|target| target.kind == names::application())
+    };
+    if answer["kind"] != "Application" || is_deleting(answer) || state.open.iter().any(is_other) {
         return Ok(());
     }
     let application = reference(&names::application(), answer);
