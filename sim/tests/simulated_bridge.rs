@@ -12,7 +12,7 @@ mod search;
 const HUNT_MAX: u64 = 500;
 
 static BRIDGE: Searched =
-    Searched::new(&Bridge, 200, &[317, 420, 440, 515, 524, 726, 1071, 1877, 2879, 167_238_906]);
+    Searched::new(&Bridge, 200, &[317, 420, 440, 515, 524, 726, 970, 1071, 1877, 2879, 167_238_906]);
 
 #[test]
 fn every_seed_holds_every_invariant() {

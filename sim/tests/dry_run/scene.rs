@@ -142,6 +142,12 @@ fn change(server: &ApiServer, target: ObjectRef, old: Option<Value>) -> Vec<Kube
         (None, None) => Vec::new(),
         (None, Some(new)) => vec![create(new)],
         (Some(old), None) => vec![delete(old)],
+        // These changes remove no finalizer, so an object that has one is not replaced.
+        (Some(old), Some(new))
+            if Uid::of(&old) != Uid::of(&new) && old["metadata"]["finalizers"].is_array() =>
+        {
+            vec![delete(old)]
+        }
         (Some(old), Some(new)) if Uid::of(&old) != Uid::of(&new) => vec![delete(old), create(new)],
         (Some(old), Some(new)) if is_deleting(&new) && !is_deleting(&old) => vec![delete(old)],
         (Some(old), Some(mut new)) => {

@@ -6,8 +6,7 @@ use lockstep_engine::random::Random;
 use lockstep_sim::subject::Client;
 use serde_json::{Value, json};
 
-use super::{hosted_cluster, target};
-use crate::bridge::setup::{self, BRIDGES, VIPS};
+use crate::bridge::setup::{self, BRIDGES, NAMESPACE, VIPS};
 
 /// Changes a spec so that node ports are used.
 pub(super) fn request(spec: &mut Value) {
@@ -17,16 +16,17 @@ pub(super) fn request(spec: &mut Value) {
 
 /// Returns whether the hosted cluster of a bridge has node ports. Before it exists, the spec of the bridge decides.
 pub(super) fn are_used(client: &dyn Client, bridge: &str) -> bool {
-    if let Some(cluster) = client.server().object(&hosted_cluster(bridge)) {
+    let cluster = ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, bridge);
+    if let Some(cluster) = client.server().object(&cluster) {
         return cluster["spec"]["services"][0]["servicePublishingStrategy"]["type"] == "NodePort";
     }
-    let bridge = client.server().object(&target(bridge));
+    let bridge = client.server().object(&ObjectRef::namespaced(&names::bridge(), NAMESPACE, bridge));
     bridge.is_some_and(|bridge| bridge["spec"]["exposeThroughLoadBalancer"] == false)
 }
 
 /// Changes how a bridge is reached, which has no effect on an existing hosted cluster.
 pub(super) fn change(client: &mut dyn Client, random: &mut Random) {
-    let bridge = target(random.pick(&BRIDGES));
+    let bridge = ObjectRef::namespaced(&names::bridge(), NAMESPACE, random.pick(&BRIDGES));
     let mut spec = json!({ "exposeThroughLoadBalancer": true, "metalLBVirtualIP": random.pick(&VIPS) });
     if random.below(2) == 0 {
         request(&mut spec);
