@@ -92,7 +92,8 @@ async fn the_bridge_needs_exactly_the_permissions_of_the_chart() -> anyhow::Resu
     program.never_counted("lockstep_watch_errors_total", "").await?;
     program.never_counted("lockstep_actions_total", "\"forbidden\"").await?;
 
-    // From here on, the API server may also refuse what is permitted. Its audit log distinguishes the two.
+    // While a CRD is being deleted, the API server forbids everyone to create its objects. From here on, its audit log shows
+    // whether a permission is missing.
     let tenants = [&balanced, &on_node_ports];
     storm::breaks(&tenants, definitions).await?;
     storm::passes(&tenants, definitions).await?;
