@@ -23,7 +23,7 @@ mod reported;
 mod rules;
 pub mod small;
 
-pub(crate) use self::operations::{CLASSES, PERMIT_WATCHES, request_class};
+pub(crate) use self::operations::{CLASSES, PERMIT_WATCHES, is_mistake, request_class};
 
 /// The operator as a system under test.
 #[derive(Debug, Clone, Copy)]
@@ -87,10 +87,11 @@ impl SystemUnderTest for NamespaceClass {
         Duration::from_mins(20)
     }
 
-    /// Removes the finalizers that blocked deletions, confirms the removals that classes hold, and permits all watches.
+    /// Removes the finalizers that blocked deletions, corrects classes, confirms the removals that they hold, and permits all watches.
     fn calm(&self, client: &mut dyn Client) {
         client.permit_all_watches(&operations::pool_kinds());
         for class in client.server().objects(&names::class()) {
+            operations::correct(client, &class);
             operations::confirm_removals(
                 client,
                 &lockstep_sim::history::reference(&names::class(), &class),

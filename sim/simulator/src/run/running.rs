@@ -12,9 +12,9 @@ use super::check::check;
 use super::outcome::{LIVENESS, Run, Violation};
 use super::program::Runs;
 use super::simulation::Simulation;
-use crate::cluster::{Carried, Cluster, Entry, What};
+use crate::cluster::{Author, Carried, Cluster, Entry, What};
 use crate::coverage::Collector;
-use crate::history::History;
+use crate::history::{History, Version};
 use crate::plan::{Plan, What as Fault};
 use crate::planned_faults::PlannedFaults;
 use crate::subject::{Checker, ClusterClient, SystemUnderTest, World};
@@ -163,11 +163,23 @@ impl<'a> Running<'a> {
         }
         let is_refused = self.refused.is_some_and(|at| at + RESYNC >= self.cluster.elapsed());
         let is_idle = self.cluster.is_idle() && !self.history.is_retrying();
-        let is_checked = is_idle && subject.needs_no_resync() && !is_refused;
+        let is_checked = is_idle && subject.needs_no_resync() && !is_refused && !self.is_status_edited();
         let at_rest = if is_checked { self.differs(6) } else { Ok(()) };
         self.until(end)?;
         self.differs(0)?;
         at_rest
+    }
+
+    /// Returns whether another client has changed a status since the last resync. A controller need not notice that before the next.
+    fn is_status_edited(&self) -> bool {
+        let since = self.cluster.elapsed().saturating_sub(RESYNC);
+        let status = |version: &Version| version.object.as_ref().map(|object| object["status"].clone());
+        let is_edit = |pair: &[Version]| {
+            let is_of_client = matches!(pair[1].by, Author::Client(_));
+            is_of_client && pair[1].at >= since && status(&pair[0]) != status(&pair[1])
+        };
+        let objects = self.simulation.subject.reports(&self.cluster.server);
+        objects.iter().any(|object| self.history.versions(object).windows(2).any(is_edit))
     }
 
     /// Checks that nothing is written in the desired state, also by a new leader, and that each status can be rebuilt.

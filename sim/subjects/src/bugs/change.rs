@@ -8,6 +8,8 @@ use lockstep_engine::machine::{Event, Machine};
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::Value;
 
+use crate::namespaceclass::is_mistake;
+
 const fn bug(
     name: &'static str,
     sentence: &'static str,
@@ -58,6 +60,12 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<Ignores<GuardOfClass>>,
     ),
     bug(
+        "removes_despite_mistakes",
+        "Entries of a class that can't be applied are ignored, so what has left the class is removed.",
+        CLASSES,
+        plant::<HidesMistakes>,
+    ),
+    bug(
         "deploys_while_paused",
         "A paused service goes on being deployed.",
         SERVICES,
@@ -95,17 +103,36 @@ impl<F> Default for Ignores<F> {
 
 impl<F: Field> Flaw for Ignores<F> {
     fn event(&mut self, mut event: Event) -> Option<Event> {
-        if let Event::Applied { object, .. } | Event::Finished { outcome: Ok(Success::Object(object)), .. } =
-            &mut event
-            && object["kind"] == F::KIND
-            && object.pointer(F::PATH.0).is_some_and(|parent| parent.get(F::PATH.1).is_some())
-        {
-            let mut changed = Value::clone(object);
-            if let Some(Value::Object(parent)) = changed.pointer_mut(F::PATH.0) {
+        edit(&mut event, F::KIND, |object| {
+            if let Some(Value::Object(parent)) = object.pointer_mut(F::PATH.0) {
                 parent.remove(F::PATH.1);
             }
-            *object = Arc::new(changed);
-        }
+        });
+        Some(event)
+    }
+}
+
+/// Changes an object of a kind on its way to the machine.
+fn edit(event: &mut Event, kind: &str, edit: impl FnOnce(&mut Value)) {
+    if let Event::Applied { object, .. } | Event::Finished { outcome: Ok(Success::Object(object)), .. } =
+        event
+        && object["kind"] == kind
+    {
+        edit(Arc::make_mut(object));
+    }
+}
+
+/// Hides the entries of classes that can't be applied.
+#[derive(Default)]
+struct HidesMistakes;
+
+impl Flaw for HidesMistakes {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        edit(&mut event, "NamespaceClass", |class| {
+            if let Some(resources) = class["spec"]["resources"].as_array_mut() {
+                resources.retain(|entry| !is_mistake(entry));
+            }
+        });
         Some(event)
     }
 }

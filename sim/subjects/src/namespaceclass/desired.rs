@@ -12,7 +12,7 @@ use lockstep_sim::conditions;
 use lockstep_sim::history::reference;
 use serde_json::Value;
 
-use super::operations::{ADDED, pool_kinds, value};
+use super::operations::{ADDED, is_mistake, pool_kinds, value};
 
 /// The keys that other clients and controllers write to objects of a class.
 const OF_OTHERS: [&str; 5] = [ADDED, ".dockerconfigjson", "id_rsa.pub", "ssh-publickey", "super-admin.conf"];
@@ -63,6 +63,7 @@ pub(super) fn wanted(class: &Value, namespace: &str) -> BTreeMap<ObjectRef, Valu
     };
     resources
         .iter()
+        .filter(|resource| !is_mistake(resource))
         .filter_map(|resource| {
             let kind = find(resource)?;
             let name = metadata(resource, "name");
@@ -140,7 +141,7 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     differences
 }
 
-/// Returns what the status of a class says wrongly. All simulated classes are valid, and at rest all their kinds can be watched.
+/// Returns what the status of a class says wrongly. At rest, all classes are valid and all their kinds can be watched.
 fn invalid(class: &Value) -> Option<String> {
     let is_current = conditions::find(class, names::VALID).is_some_and(|valid| {
         valid["status"] == "True" && valid["observedGeneration"] == class["metadata"]["generation"]

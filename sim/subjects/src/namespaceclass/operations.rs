@@ -15,6 +15,8 @@ const NAMESPACES: [&str; 4] = ["red", "green", "blue", "grey"];
 
 /// A key that another client adds to applied objects. It remains.
 pub(super) const ADDED: &str = "more";
+/// The name of entries that can't be applied.
+const MISTAKE: &str = "mistake";
 /// The annotation of namespaces that changes often.
 const TOUCHED: &str = "example.com/touched";
 /// The finalizer by which another client holds back what was applied.
@@ -26,6 +28,7 @@ pub(crate) const PERMIT_WATCHES: &str = "grant all permissions to watch";
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("define a class", "admin", 6, define_class),
     Operation::new("update a class", "admin", 10, update_class),
+    Operation::new("make a mistake in a class", "admin", 4, make_mistake),
     Operation::new("remove a class", "admin", 5, remove_class),
     Operation::new("remove a class and define it again", "admin", 3, replace_class),
     Operation::new("pause a class, or resume it", "admin", 3, pause_class),
@@ -213,6 +216,39 @@ fn update_class(client: &mut dyn Client, random: &mut Random) {
         let mut spec = json!({ "resources": resources(random), "variables": null });
         vary(&mut spec, random);
         client.merge(&target, &json!({ "spec": spec }));
+    }
+}
+
+/// Adds an entry that can't be applied. Sometimes it takes the place of another one, which may have been meant.
+fn make_mistake(client: &mut dyn Client, random: &mut Random) {
+    let Some(class) = client.any(&names::class(), random) else { return };
+    let mut resources = class["spec"]["resources"].as_array().cloned().unwrap_or_default();
+    if random.below(2) == 0 && !resources.is_empty() {
+        resources.remove(0);
+    }
+    let [named, nameless] =
+        [json!({ "name": MISTAKE, "namespace": "red" }), json!({ "generateName": MISTAKE })];
+    let (api_version, kind, metadata) = match random.below(4) {
+        0 => ("v1", "ConfigMap", named),
+        1 => ("v1", "ConfigMap", nameless),
+        2 => ("v1", "Namespace", json!({ "name": MISTAKE })),
+        _ => ("example.com/v1", "Widget", json!({ "name": MISTAKE })),
+    };
+    resources.push(json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata }));
+    client.merge(&reference(&names::class(), &class), &json!({ "spec": { "resources": resources } }));
+}
+
+/// Returns whether an entry of a class can't be applied.
+pub(crate) fn is_mistake(entry: &Value) -> bool {
+    ["name", "generateName"].iter().any(|field| entry["metadata"][field] == MISTAKE)
+}
+
+/// Removes all mistakes from a class.
+pub(super) fn correct(client: &mut dyn Client, class: &Value) {
+    let mut resources = class["spec"]["resources"].as_array().cloned().unwrap_or_default();
+    if resources.iter().any(is_mistake) {
+        resources.retain(|entry| !is_mistake(entry));
+        client.merge(&reference(&names::class(), class), &json!({ "spec": { "resources": resources } }));
     }
 }
 

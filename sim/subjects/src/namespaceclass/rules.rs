@@ -90,6 +90,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: rollout::an_excluded_namespace_gets_no_class,
     },
     Invariant {
+        name: "a_class_with_mistakes_removes_nothing",
+        sentence: "What has left a class is not removed while the process knows that an entry of the class can't be applied.",
+        holds: removals::a_class_with_mistakes_removes_nothing,
+    },
+    Invariant {
         name: "a_guard_holds_removals",
         sentence: "No binding is removed while the process knows that more namespaces have lost the class than it permits, unless the class confirms that.",
         holds: removals::a_guard_holds_removals,
