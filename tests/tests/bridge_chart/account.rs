@@ -92,8 +92,6 @@ async fn the_bridge_needs_exactly_the_permissions_of_the_chart() -> anyhow::Resu
     program.never_counted("lockstep_watch_errors_total", "").await?;
     program.never_counted("lockstep_actions_total", "\"forbidden\"").await?;
 
-    // While a CRD is being deleted, the API server forbids everyone to create its objects. From here on, its audit log shows
-    // whether a permission is missing.
     let tenants = [&balanced, &on_node_ports];
     storm::breaks(&tenants, definitions).await?;
     storm::passes(&tenants, definitions).await?;
@@ -101,6 +99,19 @@ async fn the_bridge_needs_exactly_the_permissions_of_the_chart() -> anyhow::Resu
         lifecycle::goes(tenant).await?;
     }
 
+    // While a CRD is being deleted, the API server forbids everyone to create its objects.
+    let is_creation = |series: &str| {
+        let is_of = |definition: &Value| {
+            let (kind, group) = (&definition["spec"]["names"]["kind"], &definition["spec"]["group"]);
+            let kind =
+                format!("{}.{}", kind.as_str().unwrap_or_default(), group.as_str().unwrap_or_default());
+            series.contains(&format!("kind=\"{kind}\""))
+        };
+        ["create", "apply"].iter().any(|action| series.contains(&format!("action=\"{action}\"")))
+            && definitions.iter().any(is_of)
+    };
+    program.never_counted_but("lockstep_actions_total", "\"forbidden\"", is_creation).await?;
+    program.never_counted("lockstep_watch_errors_total", "\"forbidden\"").await?;
     let metrics = program.metrics().await?;
     for result in ["success", "not_found"] {
         let holding = format!("result=\"{result}\"");

@@ -49,11 +49,15 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
     differences
 }
 
+/// Returns the Service of a bridge's API server.
+fn api_service(server: &ApiServer, bridge: &Value) -> Option<Arc<Value>> {
+    let namespace = format!("{NAMESPACE}-{}", metadata(bridge, "name"));
+    find(server, &names::service(), &namespace, "kube-apiserver")
+}
+
 /// Returns whether the Service of a bridge has the address that the bridge asks for.
 fn has_address(server: &ApiServer, bridge: &Value) -> bool {
-    let namespace = format!("{NAMESPACE}-{}", metadata(bridge, "name"));
-    let service = find(server, &names::service(), &namespace, "kube-apiserver");
-    service.is_some_and(|service| {
+    api_service(server, bridge).is_some_and(|service| {
         service["status"]["loadBalancer"]["ingress"][0]["ip"] == bridge["spec"]["metalLBVirtualIP"]
     })
 }
@@ -66,7 +70,7 @@ fn api_server(server: &ApiServer, bridge: &Value) -> Option<String> {
     let name = metadata(bridge, "name");
     let cluster = find(server, &names::hosted_cluster(), NAMESPACE, name)?;
     let strategy = &cluster["spec"]["services"][0]["servicePublishingStrategy"];
-    let service = find(server, &names::service(), &format!("{NAMESPACE}-{name}"), "kube-apiserver")?;
+    let service = api_service(server, bridge)?;
     Some(format!("{}:{}", strategy["nodePort"]["address"].as_str()?, service["spec"]["ports"][0]["nodePort"]))
 }
 

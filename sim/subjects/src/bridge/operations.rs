@@ -18,12 +18,14 @@ use lockstep_sim::invariant::SECRET;
 use lockstep_sim::subject::{Client, Operation};
 use serde_json::{Value, json};
 
+use self::hosted_clusters::{annotate, hosted_cluster};
 use super::setup::{
     self, BRIDGES, DPF, DPU_CLUSTERS, IMAGES, KUBECONFIG_OF_OTHERS, NAMESPACE, OWN_VIPS, PULL_SECRETS,
     SSH_SECRETS, STORAGE_CLASS, VIPS,
 };
 use crate::dpf;
 
+mod hosted_clusters;
 mod node_ports;
 mod own_pool;
 
@@ -63,14 +65,14 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("delete a DPUCluster", "admin", 3, delete_dpu_cluster),
     Operation::new("create a DPUCluster", "admin", 4, create_dpu_cluster),
     Operation::new("give a DPUCluster a kubeconfig", "admin", 2, give_kubeconfig),
-    Operation::new("make a control plane unhealthy", "other controller", 8, make_unhealthy),
-    Operation::new("keep the nodes away", "other controller", 3, keep_nodes_away),
-    Operation::new("pause HyperShift", "admin", 3, pause_hypershift),
-    Operation::new("cut HyperShift off from its images", "admin", 3, cut_off),
-    Operation::new("hold a teardown up", "other controller", 2, hold_teardown_up),
-    Operation::new("delete a HostedCluster", "other controller", 2, delete_hosted_cluster),
-    Operation::new("delete a NodePool", "other controller", 2, delete_node_pool),
-    Operation::new("edit a HostedCluster", "other controller", 3, edit_hosted_cluster),
+    Operation::new("make a control plane unhealthy", "other controller", 8, hosted_clusters::make_unhealthy),
+    Operation::new("keep the nodes away", "other controller", 3, hosted_clusters::keep_nodes_away),
+    Operation::new("pause HyperShift", "admin", 3, hosted_clusters::pause_hypershift),
+    Operation::new("cut HyperShift off from its images", "admin", 3, hosted_clusters::cut_off),
+    Operation::new("hold a teardown up", "other controller", 2, hosted_clusters::hold_teardown_up),
+    Operation::new("delete a HostedCluster", "other controller", 2, hosted_clusters::delete_hosted_cluster),
+    Operation::new("delete a NodePool", "other controller", 2, hosted_clusters::delete_node_pool),
+    Operation::new("edit a HostedCluster", "other controller", 3, hosted_clusters::edit_hosted_cluster),
     Operation::new("change a copy", "other controller", 4, change_copy),
     Operation::new("delete a copy", "other controller", 3, delete_copy),
     Operation::new("change the pool of a bridge", "other controller", 4, own_pool::change),
@@ -389,59 +391,6 @@ fn give_kubeconfig(client: &mut dyn Client, random: &mut Random) {
     let kubeconfig = random.pick(&[Some(KUBECONFIG_OF_OTHERS), None]);
     let target = ObjectRef::namespaced(&names::dpu_cluster(), DPF, name);
     client.merge(&target, &json!({ "spec": { "kubeconfig": kubeconfig } }));
-}
-
-fn hosted_cluster(name: &str) -> ObjectRef {
-    ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, name)
-}
-
-/// Starts or ends a fault of a bridge's control plane.
-fn annotate(client: &mut dyn Client, name: &str, what: &str, value: Option<&str>) {
-    client.merge(&hosted_cluster(name), &json!({ "metadata": { "annotations": { what: value } } }));
-}
-
-fn make_unhealthy(client: &mut dyn Client, random: &mut Random) {
-    let how = random.pick(&[Some(hypershift::DEGRADED), Some(hypershift::FLAPPING), None]);
-    annotate(client, random.pick(&BRIDGES), hypershift::AILS, how);
-}
-
-/// Upgrades complete when the nodes are ready.
-fn keep_nodes_away(client: &mut dyn Client, random: &mut Random) {
-    let nodes = random.pick(&[Some(hypershift::NO_NODES), None]);
-    annotate(client, random.pick(&BRIDGES), hypershift::NODES, nodes);
-}
-
-fn pause_hypershift(client: &mut dyn Client, random: &mut Random) {
-    let until = random.pick(&[Some("true"), None]);
-    client.merge(&hosted_cluster(random.pick(&BRIDGES)), &json!({ "spec": { "pausedUntil": until } }));
-}
-
-fn cut_off(client: &mut dyn Client, random: &mut Random) {
-    let releases = random.pick(&[Some(hypershift::UNREACHABLE), None]);
-    annotate(client, random.pick(&BRIDGES), hypershift::RELEASES, releases);
-}
-
-fn hold_teardown_up(client: &mut dyn Client, random: &mut Random) {
-    let held = random.pick(&[Some("true"), None]);
-    annotate(client, random.pick(&BRIDGES), hypershift::STUCK, held);
-}
-
-fn delete_hosted_cluster(client: &mut dyn Client, random: &mut Random) {
-    client.delete(&hosted_cluster(random.pick(&BRIDGES)));
-}
-
-fn delete_node_pool(client: &mut dyn Client, random: &mut Random) {
-    client.delete(&ObjectRef::namespaced(&names::node_pool(), NAMESPACE, random.pick(&BRIDGES)));
-}
-
-fn edit_hosted_cluster(client: &mut dyn Client, random: &mut Random) {
-    let cluster = hosted_cluster(random.pick(&BRIDGES));
-    let patch = if random.below(2) == 0 {
-        json!({ "spec": { "release": { "image": IMAGES[0] } } })
-    } else {
-        json!({ "metadata": { "labels": { "dpf.hcp.bridge.com/cluster-type": "another", "team": "x" } } })
-    };
-    client.merge(&cluster, &patch);
 }
 
 /// Returns a random Secret that a bridge has created.
