@@ -52,7 +52,7 @@ fn every_fault_strikes_at_every_action() {
 #[test]
 fn every_planted_bug_is_found() {
     let needed = NAMESPACE_CLASS.hunt(HUNT_MAX);
-    assert!(needed.len() == 49 && needed[needed.len() / 2] <= HUNT_MEDIAN);
+    assert!(needed.len() == 50 && needed[needed.len() / 2] <= HUNT_MEDIAN);
 }
 
 #[test]
@@ -73,8 +73,8 @@ fn leadership_that_moves_twice_before_it_is_acquired_ends_with_one_leader() {
             _ => {}
         }
     }
-    // The last two took over at rest.
-    assert_eq!((run.violation, alive), (None, BTreeSet::from([3])));
+    // The second is another controller. The last two took over at rest.
+    assert_eq!((run.violation, alive), (None, BTreeSet::from([4])));
 }
 
 /// Returns the shrunk plan of a planted bug, with that bug's simulation.
@@ -123,5 +123,5 @@ fn without_faults_and_acts_nothing_happens() {
     let late = requests.iter().filter(|entry| entry.at > Duration::from_mins(1)).count();
     assert_eq!(late, 0, "what exists at the start is brought to its desired state at once");
     // Those of two classes, and of three namespaces with their resources.
-    assert!(requests.len() < 30, "{} requests", requests.len());
+    assert!(requests.len() < 40, "{} requests", requests.len());
 }

@@ -78,7 +78,6 @@ impl Reconcile for Controller {
     fn begin(&mut self, key: &Name, now: Now) -> Next<Stage> {
         let Some(bridge) = self.store.bridges.get(key) else {
             self.store.memories.remove(key);
-            self.store.unconfirmed.forget(key);
             return Next::Done(Verdict::Converged);
         };
         if bridge.deleting {

@@ -9,7 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::action::{Class, Failure};
 use super::pairs;
 
-/// The conditions of writes without an answer, by the key of their object.
+/// The number of objects of which conditions are remembered. Objects that are deleted after such a write stay among them.
+const OBJECTS_MAX: usize = 4096;
+
+/// The conditions of writes without an answer, by the key of their object. They are remembered although the object is gone: a list
+/// of an old state may lack an object that exists.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent, bound(serialize = "K: Serialize", deserialize = "K: Deserialize<'de> + Ord"))]
 pub struct Unconfirmed<K> {
@@ -35,6 +39,9 @@ impl<K: Ord> Unconfirmed<K> {
     pub fn remember(&mut self, key: K, changed: &[Condition]) {
         if changed.is_empty() {
             return;
+        }
+        if self.conditions.len() >= OBJECTS_MAX && !self.conditions.contains_key(&key) {
+            self.conditions.pop_first();
         }
         let conditions = self.conditions.entry(key).or_default();
         // Whichever of several writes took effect: they may differ in the message alone.
@@ -64,8 +71,8 @@ impl<K: Ord> Unconfirmed<K> {
         shown
     }
 
-    /// Forgets the earlier writes of an object: it is gone, or a later write was successful. Each write names the version that it
-    /// changes, so what earlier writes did was seen before it.
+    /// Forgets the earlier writes of an object, because a later write was successful. Each write names the version that it changes,
+    /// so what earlier writes did was seen before it.
     pub fn forget(&mut self, key: &K) {
         self.conditions.remove(key);
     }
@@ -121,6 +128,18 @@ mod tests {
         let written = condition("Waiting", "a; b", 1);
         let shown = unconfirmed.take_shown(&"key", std::slice::from_ref(&written));
         assert_eq!(shown, [written]);
+    }
+
+    #[test]
+    fn a_limited_number_of_objects_is_remembered() {
+        let mut unconfirmed = Unconfirmed::default();
+        let change = condition("Waiting", "a", 1);
+        for object in 0..=OBJECTS_MAX {
+            unconfirmed.remember(object, std::slice::from_ref(&change));
+            unconfirmed.remember(object, std::slice::from_ref(&change));
+        }
+        let mut shown = |object| unconfirmed.take_shown(&object, std::slice::from_ref(&change)).len();
+        assert_eq!([shown(0), shown(1), shown(OBJECTS_MAX)], [0, 1, 1]);
     }
 
     #[test]

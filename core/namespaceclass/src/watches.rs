@@ -8,7 +8,7 @@ use lockstep_crds::namespaceclass::CONTROLLER;
 use lockstep_engine::action::{Action, Class as FailureClass, Failure, Scope, WatchCommand};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::{Metric, MetricKind};
-use lockstep_engine::object::{Kind, ObjectRef, ResourceVersion, metadata};
+use lockstep_engine::object::{Kind, ResourceVersion, metadata};
 use lockstep_engine::operator::{Control, Outbox};
 use lockstep_engine::recording::Traits;
 use lockstep_engine::time::Now;
@@ -238,7 +238,6 @@ impl Controller {
     fn forget_binding(&mut self, namespace: &str) {
         self.store.drift_backoff.remove(namespace);
         self.leave_rollouts(namespace);
-        self.store.unconfirmed.forget(&ObjectRef::namespaced(&names::binding(), namespace, namespace));
     }
 
     /// Enqueues all classes. There are few of them, but a binding in every namespace.

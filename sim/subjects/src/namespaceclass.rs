@@ -6,24 +6,29 @@ use lockstep_apiserver::server::ApiServer;
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::finalizer;
 use lockstep_engine::machine::Machine;
-use lockstep_engine::object::ObjectRef;
+use lockstep_engine::object::{ObjectRef, annotation};
 use lockstep_engine::operator::Config;
+use lockstep_external::{Level, Pace};
 use lockstep_namespaceclass::Operator;
 use lockstep_namespaceclass::controller::BACKOFF;
 use lockstep_namespaceclass::names;
 use lockstep_sim::cluster::Change;
-use lockstep_sim::history::History;
+use lockstep_sim::history::{History, reference};
 use lockstep_sim::invariant::Invariant;
 use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
 use serde_json::{Value, json};
 
+mod classes;
+mod content;
 mod desired;
 mod operations;
 mod reported;
+mod rival;
 mod rules;
 pub mod small;
 
-pub(crate) use self::operations::{CLASSES, PERMIT_WATCHES, is_mistake, request_class};
+pub(crate) use self::classes::{CLASSES, is_mistake};
+pub(crate) use self::operations::{PERMIT_WATCHES, request_class};
 
 /// The operator as a system under test.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +60,7 @@ impl SystemUnderTest for NamespaceClass {
         for crd in lockstep_crds::of(self.name()) {
             client.create_kind(&json!(crd), &[]);
         }
+        classes::install_widgets(client);
         operations::begin(client);
     }
 
@@ -78,6 +84,10 @@ impl SystemUnderTest for NamespaceClass {
         rules::may_change(change, server, history)
     }
 
+    fn external(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
+        vec![Box::new(Level::new(rival::Rival, Pace::SLOW, seed))]
+    }
+
     fn backoffs(&self) -> &'static [Backoff] {
         &[BACKOFF]
     }
@@ -87,22 +97,25 @@ impl SystemUnderTest for NamespaceClass {
         Duration::from_mins(20)
     }
 
-    /// Removes the finalizers that blocked deletions, corrects classes, confirms the removals that they hold, and permits all watches.
+    /// Removes what blocks deletions and keeps fields contested, corrects classes and installs what they need, confirms the removals that they hold, and permits all watches.
     fn calm(&self, client: &mut dyn Client) {
-        client.permit_all_watches(&operations::pool_kinds());
+        client.permit_all_watches(&operations::watched());
+        classes::install_widgets(client);
         for class in client.server().objects(&names::class()) {
-            operations::correct(client, &class);
-            operations::confirm_removals(
-                client,
-                &lockstep_sim::history::reference(&names::class(), &class),
-                true,
-            );
+            classes::correct(client, &class);
+            operations::confirm_removals(client, &reference(&names::class(), &class), true);
         }
-        for kind in operations::pool_kinds() {
+        for kind in classes::pool_kinds().into_iter().chain([names::binding()]) {
             for object in client.server().objects(&kind) {
+                let mut metadata = json!({});
                 if finalizer::is_held(&object, operations::HOLD) {
-                    let target = lockstep_sim::history::reference(&kind, &object);
-                    client.merge(&target, &json!({ "metadata": { "finalizers": null } }));
+                    metadata["finalizers"] = Value::Null;
+                }
+                if annotation(&object, operations::INSISTS).is_some() {
+                    metadata["annotations"] = json!({ operations::INSISTS: null });
+                }
+                if metadata != json!({}) {
+                    client.merge(&reference(&kind, &object), &json!({ "metadata": metadata }));
                 }
             }
         }

@@ -101,6 +101,25 @@ fn reported_drift_is_no_different_for_a_new_leader() {
     assert_eq!(bench.ready("n1"), before);
 }
 
+/// The API server records no owner of an empty list whose items merge by key.
+#[test]
+fn an_empty_list_is_no_drift_for_a_new_leader() {
+    for drift in ["Report", "Repair"] {
+        let mut bench = bench(&json!({ "drift": drift }));
+        let account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "robot" }, "secrets": [],
+        });
+        bench.update("web", &[account]);
+        bench.cluster.advance(WHILE);
+        bench.cluster.crash(0, None);
+        bench.cluster.journal.clear();
+        bench.cluster.start(program, true);
+        bench.cluster.advance(WHILE);
+        assert!(bench.ready("n1").starts_with("True ResourcesApplied: "), "{}", bench.ready("n1"));
+        assert_eq!(bench.carried().filter(|it| it.action.name() == "apply").count(), 0);
+    }
+}
+
 /// Removes the status of a binding, as another client or a restored backup does.
 fn remove_status(bench: &mut Bench, namespace: &str) {
     let binding = format!(

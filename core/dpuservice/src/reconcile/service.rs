@@ -83,7 +83,6 @@ impl From<service_delete::Step> for Stage {
 impl Controller {
     pub(crate) fn begin_service(&mut self, key: &Name, now: Now) -> Next<Stage> {
         let Some(service) = self.store.services.get(key) else {
-            self.store.unconfirmed.forget(key);
             self.store.status_written_at.remove(key);
             self.store.held_up.remove(key);
             return self.begin_sweep(key).map(Stage::Sweeping);

@@ -111,7 +111,6 @@ impl Controller {
         self.store.resolved.remove(name);
         self.store.discovery_failing_since.remove(name);
         self.store.waiting.remove(name);
-        self.store.unconfirmed.forget(&class_ref(name));
         self.wake_bindings_of(name);
         self.wake_namespaces_of(name);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use lockstep_engine::action::{Action, Class};
+use lockstep_engine::object::ObjectRef;
 use lockstep_engine::random::Random;
 
 use super::check::check;
@@ -170,16 +171,16 @@ impl<'a> Running<'a> {
         at_rest
     }
 
-    /// Returns whether another client has changed a status since the last resync. A controller need not notice that before the next.
+    /// Returns whether another client was the last to change a status. A controller need not notice that before the next resync that
+    /// begins after it could see the change.
     fn is_status_edited(&self) -> bool {
-        let since = self.cluster.elapsed().saturating_sub(RESYNC);
         let status = |version: &Version| version.object.as_ref().map(|object| object["status"].clone());
-        let is_edit = |pair: &[Version]| {
-            let is_of_client = matches!(pair[1].by, Author::Client(_));
-            is_of_client && pair[1].at >= since && status(&pair[0]) != status(&pair[1])
+        let is_edited = |object: &ObjectRef| {
+            let mut pairs = self.history.versions(object).windows(2).rev();
+            let last = pairs.find(|pair| status(&pair[0]) != status(&pair[1]));
+            last.is_some_and(|pair| matches!(pair[1].by, Author::Client(_)))
         };
-        let objects = self.simulation.subject.reports(&self.cluster.server);
-        objects.iter().any(|object| self.history.versions(object).windows(2).any(is_edit))
+        self.simulation.subject.reports(&self.cluster.server).iter().any(is_edited)
     }
 
     /// Checks that nothing is written in the desired state, also by a new leader, and that each status can be rebuilt.

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_engine::action::{Action, ActionId, KubeRequest, Outcome, Request, Subresource, Success};
 use lockstep_engine::machine::{Event, Note, ReconcileResult, Step};
-use lockstep_engine::object::ObjectRef;
+use lockstep_engine::object::{ObjectRef, annotation};
 use lockstep_namespaceclass::names;
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::{Value, json};
@@ -83,6 +83,13 @@ pub(super) const BUGS: &[Bug] = &[
         sentence: "An adopted object gets an owner reference to the binding and is deleted with it.",
         controller: HOST,
         plant: plant::<AdoptsForGood>,
+        garble: None,
+    },
+    Bug {
+        name: "keeps_what_is_to_be_deleted",
+        sentence: "An adopted object gets no owner, although its class says that it is deleted with the binding.",
+        controller: HOST,
+        plant: plant::<KeepsAdopted>,
         garble: None,
     },
     Bug {
@@ -333,6 +340,20 @@ impl Flaw for AdoptsForGood {
                     "uid": uid,
                     "controller": true,
                 }]);
+            }
+        });
+        None
+    }
+}
+
+#[derive(Default)]
+struct KeepsAdopted;
+
+impl Flaw for KeepsAdopted {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        change_manifest(request, |manifest| {
+            if annotation(manifest, names::ADOPTED_ANNOTATION).is_some() {
+                manifest["metadata"].as_object_mut().map(|metadata| metadata.remove("ownerReferences"));
             }
         });
         None

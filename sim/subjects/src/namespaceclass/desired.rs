@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use lockstep_apiserver::server::ApiServer;
 use lockstep_engine::object::{Kind, ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
 use lockstep_namespaceclass::names::{self, CLASS_LABEL, reason};
@@ -12,13 +10,26 @@ use lockstep_sim::conditions;
 use lockstep_sim::history::reference;
 use serde_json::Value;
 
-use super::operations::{ADDED, is_mistake, pool_kinds, value};
+use super::classes::{is_mistake, pool_kinds};
+use super::content::{filled, is_as_wanted, keeps_adopted};
 
-/// The keys that other clients and controllers write to objects of a class.
-const OF_OTHERS: [&str; 5] = [ADDED, ".dockerconfigjson", "id_rsa.pub", "ssh-publickey", "super-admin.conf"];
-
-/// Returns the class of a namespace: the one that its label names, if it exists and does not exclude the namespace.
+/// Returns the class that a namespace should have: the one that its label requests, or that of a binding that a tenant created.
 pub(super) fn class_of(server: &ApiServer, namespace: &str) -> Option<Arc<Value>> {
+    requested_class(server, namespace).or_else(|| {
+        let home = server.object(&ObjectRef::cluster(&names::namespace(), namespace))?;
+        let own = own_binding(server, namespace).filter(|_| !is_deleting(home))?;
+        let class = ObjectRef::cluster(&names::class(), own["spec"]["className"].as_str()?);
+        server.object(&class).map(Arc::clone)
+    })
+}
+
+/// Returns the binding of a namespace, if a tenant created it.
+fn own_binding(server: &ApiServer, namespace: &str) -> Option<Arc<Value>> {
+    binding(server, namespace).filter(|binding| controller_uid(binding).is_none() && !is_deleting(binding))
+}
+
+/// Returns the class that the label of a namespace names, if it exists and does not exclude the namespace.
+pub(super) fn requested_class(server: &ApiServer, namespace: &str) -> Option<Arc<Value>> {
     let namespace = server.object(&ObjectRef::cluster(&names::namespace(), namespace))?;
     if is_deleting(namespace) {
         return None;
@@ -35,24 +46,6 @@ pub(super) fn excludes(class: &Value, namespace: &str) -> bool {
         pattern if pattern.ends_with('*') => namespace.starts_with(pattern.trim_end_matches('*')),
         pattern => namespace == pattern,
     })
-}
-
-/// Returns a manifest of the simulation's classes with the values that its variables have in a namespace; `None` if one has none.
-pub(super) fn filled(manifest: &Value, namespace: &Value) -> Option<Value> {
-    let mut filled = manifest.clone();
-    let Some(Value::String(text)) = filled.pointer_mut("/data/value") else { return Some(filled) };
-    for variable in ["team", "note", "home"] {
-        let placeholder = format!("${{{variable}}}");
-        if text.contains(&placeholder) {
-            *text = text.replace(&placeholder, &value(variable, namespace)?);
-        }
-    }
-    Some(filled)
-}
-
-/// Returns whether a resource differs between namespaces.
-pub(super) fn is_varied(manifest: &Value) -> bool {
-    manifest["data"]["value"].as_str().is_some_and(|text| text.contains("${"))
 }
 
 /// Returns the resources that a class requires in a namespace, with their manifests. Those may contain variables.
@@ -72,26 +65,6 @@ pub(super) fn wanted(class: &Value, namespace: &str) -> BTreeMap<ObjectRef, Valu
         .collect()
 }
 
-/// Returns whether an object matches a manifest of the simulation's classes: it has everything in the manifest, and nothing from
-/// an earlier manifest. In place of a variable it may have any text.
-pub(super) fn is_as_wanted(object: &Value, manifest: &Value) -> bool {
-    let entries = |value: &Value| value.as_object().cloned().unwrap_or_default();
-    let mut wanted = entries(&manifest["data"]);
-    for (key, text) in entries(&manifest["stringData"]) {
-        wanted.insert(key, STANDARD.encode(text.as_str().unwrap_or_default()).into());
-    }
-    let mut found = entries(&object["data"]);
-    found.retain(|key, _| wanted.contains_key(key) || !OF_OTHERS.contains(&&**key));
-    if is_varied(manifest) {
-        let start = wanted["value"].as_str().and_then(|text| text.split("${").next()).unwrap_or_default();
-        let text = found.get("value").and_then(Value::as_str);
-        if text.is_some_and(|text| text.starts_with(start)) {
-            found.insert("value".to_owned(), wanted["value"].clone());
-        }
-    }
-    found == wanted
-}
-
 pub(super) fn binding(server: &ApiServer, namespace: &str) -> Option<Arc<Value>> {
     server.object(&ObjectRef::namespaced(&names::binding(), namespace, namespace)).map(Arc::clone)
 }
@@ -101,9 +74,16 @@ fn is_foreign(object: &Value, binding_uid: &str) -> bool {
     controller_uid(object).is_some_and(|uid| uid != binding_uid)
 }
 
-/// Returns whether a binding adopted an object without a controller.
+/// Returns whether a binding adopted an object, with or without becoming its owner.
 pub(super) fn is_adopted(object: &Value, binding_uid: &str) -> bool {
-    controller_uid(object).is_none() && annotation(object, names::ADOPTED_ANNOTATION) == Some(binding_uid)
+    !is_foreign(object, binding_uid) && annotation(object, names::ADOPTED_ANNOTATION) == Some(binding_uid)
+}
+
+/// Returns whether an object belongs to a binding as an entry of its class says: the binding owns what it created, and what it
+/// adopted if that is not to be kept.
+fn belongs(object: &Value, binding_uid: &str, manifest: &Value) -> bool {
+    let is_kept = is_adopted(object, binding_uid) && keeps_adopted(manifest);
+    is_kept != (controller_uid(object) == Some(binding_uid))
 }
 
 /// Returns the differences between the cluster and its desired state.
@@ -116,13 +96,20 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
                 differences.push(format!("namespace {name} still is being deleted"));
             }
             Some(class) => bound(server, name, &class, &mut differences),
+            None if own_binding(server, name).is_some() => {
+                let own = own_binding(server, name);
+                let ready = own.as_ref().and_then(|own| conditions::find(own, names::READY));
+                if ready.is_none_or(|ready| ready["reason"] != reason::CLASS_NOT_FOUND) {
+                    differences.push(format!("the binding of {name} names no class; it says {ready:?}"));
+                }
+            }
             None if binding(server, name).is_some() => {
                 differences.push(format!("namespace {name} is in no class and has a binding"));
             }
             None => {}
         }
         // Only a label with the name of a missing class, or of one that excludes the namespace, is a problem.
-        let is_problem = label(&namespace, CLASS_LABEL).is_some() && class_of(server, name).is_none();
+        let is_problem = label(&namespace, CLASS_LABEL).is_some() && requested_class(server, name).is_none();
         let said = annotation(&namespace, names::PROBLEM_ANNOTATION);
         if said.is_some() != is_problem && !is_deleting(&namespace) {
             differences.push(format!("namespace {name} says what keeps it from its class: {said:?}"));
@@ -176,6 +163,7 @@ pub(super) fn judged(
     uid: &str,
 ) -> Vec<(ObjectRef, State)> {
     let home = server.object(&ObjectRef::cluster(&names::namespace(), namespace));
+    let has_label = |object: &Value| label(object, CLASS_LABEL) == Some(metadata(class, "name"));
     let judge = |target: &ObjectRef, manifest: &Value| {
         let Some(manifest) = home.and_then(|home| filled(manifest, home)) else {
             return State::Obstacle(reason::UNRESOLVED_VARIABLE);
@@ -187,8 +175,8 @@ pub(super) fn judged(
         match object {
             None => State::Missing,
             Some(object) if is_foreign(object, uid) => State::Obstacle(reason::OWNERSHIP_CONFLICT),
-            Some(object) if controller_uid(object) != Some(uid) && !is_adopted(object, uid) => State::Stray,
-            Some(object) if !is_as_wanted(object, &manifest) => State::Different,
+            Some(object) if !belongs(object, uid, &manifest) => State::Stray,
+            Some(object) if !is_as_wanted(object, &manifest) || !has_label(object) => State::Different,
             Some(_) => State::Applied,
         }
     };
@@ -282,7 +270,7 @@ pub(super) fn reports_drift(class: &Value) -> bool {
 fn has_drifted(object: Option<&Value>, class: &Value, uid: &str, manifest: &Value) -> bool {
     let Some(object) = object else { return true };
     !is_foreign(object, uid)
-        && ((controller_uid(object) != Some(uid) && !is_adopted(object, uid))
+        && (!belongs(object, uid, manifest)
             || label(object, CLASS_LABEL) != Some(metadata(class, "name"))
             || !is_as_wanted(object, manifest))
 }
@@ -325,7 +313,9 @@ fn check_wanted(server: &ApiServer, target: &ObjectRef, object: &Value, differen
     let binding = binding(server, namespace);
     let stays =
         class.as_ref().zip(binding.as_ref()).is_some_and(|(class, it)| stays_as_it_is(server, it, class));
-    if stays {
+    // What a tenant's binding has applied stays as long as its class does not exist.
+    let has_no_class = class.is_none() && own_binding(server, namespace).is_some();
+    if stays || has_no_class {
         return;
     }
     let is_wanted = class.is_some_and(|class| wanted(&class, namespace).contains_key(target));

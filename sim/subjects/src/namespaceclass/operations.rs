@@ -4,21 +4,28 @@ use std::sync::Arc;
 
 use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, label, metadata};
 use lockstep_engine::random::Random;
+use lockstep_namespaceclass::expression::VALUE_MAX_BYTES;
 use lockstep_namespaceclass::names::{self, CLASS_LABEL, CONFIRM_REMOVAL_ANNOTATION};
+use lockstep_sim::crds;
 use lockstep_sim::history::reference;
-use lockstep_sim::invariant::SECRET;
 use lockstep_sim::subject::{Client, Operation};
 use serde_json::{Value, json};
 
-pub(crate) const CLASSES: [&str; 3] = ["web", "db", "lab"];
-const NAMESPACES: [&str; 4] = ["red", "green", "blue", "grey"];
+use super::classes::{
+    CLASSES, NAMESPACES, TOUCHED, account, class, config_map, guard, install_widgets, make_mistake,
+    namespace, pool_kinds, resources, rollout, secret, service, vary, widget,
+};
 
+/// The name of a class that never exists.
+const NOWHERE: &str = "nowhere";
 /// A key that another client adds to applied objects. It remains.
 pub(super) const ADDED: &str = "more";
-/// The name of entries that can't be applied.
-const MISTAKE: &str = "mistake";
-/// The annotation of namespaces that changes often.
-const TOUCHED: &str = "example.com/touched";
+/// What another client writes in place of a value or an item of a list. It is also valid base64, so that a Secret accepts it.
+pub(super) const THEIRS: &str = "dGhlaXJz";
+/// The port that another client adds to a Service.
+pub(super) const THEIR_PORT: u16 = 8080;
+/// The annotation of `ConfigMaps` in which another controller insists on its value.
+pub(super) const INSISTS: &str = "example.com/insists";
 /// The finalizer by which another client holds back what was applied.
 pub(super) const HOLD: &str = "example.com/hold";
 
@@ -37,7 +44,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("exclude namespaces from a class", "admin", 2, exclude_namespaces),
     Operation::new("hold removals from a class, or let them happen", "admin", 3, guard_class),
     Operation::new("take a permission to watch", "admin", 1, forbid_watches),
-    Operation::new(PERMIT_WATCHES, "admin", 3, |client, _| client.permit_all_watches(&pool_kinds())),
+    Operation::new(PERMIT_WATCHES, "admin", 3, |client, _| client.permit_all_watches(&watched())),
+    Operation::new("delete the CRD of widgets", "admin", 1, delete_widgets),
+    Operation::new("create the CRD of widgets", "admin", 4, |client, _| install_widgets(client)),
     Operation::new("create a namespace", "tenant", 5, create_namespace),
     Operation::new("label a namespace", "tenant", 10, label_namespace),
     Operation::new("take the label off a namespace", "tenant", 4, unlabel_namespace),
@@ -51,82 +60,21 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("touch a namespace", "tenant", 3, touch_namespace),
     Operation::new("delete a namespace", "tenant", 3, delete_namespace),
     Operation::new("edit what was applied", "other controller", 10, edit_applied),
+    Operation::new(
+        "insist on another value of what was applied, or stop that",
+        "other controller",
+        3,
+        insist,
+    ),
     Operation::new("delete what was applied", "other controller", 6, delete_applied),
     Operation::new("delete what was applied and create its own", "other controller", 4, replace_applied),
     Operation::new("create an object of its own", "other controller", 4, create_foreign),
-    Operation::new("hold back what was applied from deletion", "other controller", 2, hold_applied),
+    Operation::new("hold back what was applied, or a binding, from deletion", "other controller", 3, hold),
+    Operation::new("create a binding", "tenant", 2, create_binding),
     Operation::new("delete a binding", "tenant", 3, delete_binding),
     Operation::new("put a binding into another class", "tenant", 3, edit_binding),
     Operation::new("list resources that were not applied in a binding's status", "tenant", 2, edit_status),
 ];
-
-pub(super) fn config_map() -> Arc<Kind> {
-    Kind::known("", "v1", "ConfigMap", "configmaps", true)
-}
-
-fn secret() -> Arc<Kind> {
-    Kind::known("", "v1", "Secret", "secrets", true)
-}
-
-fn quota() -> Arc<Kind> {
-    Kind::known("", "v1", "ResourceQuota", "resourcequotas", true)
-}
-
-fn policy() -> Arc<Kind> {
-    Kind::known("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", true)
-}
-
-fn account() -> Arc<Kind> {
-    Kind::known("", "v1", "ServiceAccount", "serviceaccounts", true)
-}
-
-/// Returns the kinds in the classes of the simulation. Only classes for the namespaces of other controllers have the last two.
-pub(super) fn pool_kinds() -> [Arc<Kind>; 5] {
-    [config_map(), secret(), account(), quota(), policy()]
-}
-
-/// Returns whether a kind, by its name, is one of them.
-pub(super) fn is_content(kind: &str) -> bool {
-    ["ConfigMap", "Secret", "ServiceAccount", "ResourceQuota", "NetworkPolicy"].contains(&kind)
-}
-
-/// The expressions of the variables in classes, by name.
-const VARIABLES: [(&str, &str); 3] = [
-    ("team", r#"namespaceObject.metadata.labels["example.com/team"]"#),
-    (
-        "note",
-        r#"("example.com/touched" in namespaceObject.metadata.annotations ? namespaceObject.metadata.annotations["example.com/touched"] : "none")"#,
-    ),
-    ("home", r#""ns-" + namespaceObject.metadata.name"#),
-];
-
-/// Returns the value of a variable in a namespace, if it has one.
-pub(super) fn value(variable: &str, namespace: &Value) -> Option<String> {
-    match variable {
-        "team" => label(namespace, "example.com/team").map(str::to_owned),
-        "note" => Some(annotation(namespace, TOUCHED).unwrap_or("none").to_owned()),
-        _ => Some(format!("ns-{}", metadata(namespace, "name"))),
-    }
-}
-
-/// The resources with variables, all of the kind `ConfigMap`, and what they contain.
-pub(super) const VARIED: [(&str, &str); 2] = [("v", "for ${team}"), ("w", "${note} in ${home}")];
-
-/// Adds resources that differ between namespaces to one of four classes.
-fn vary(spec: &mut Value, random: &mut Random) {
-    if random.below(4) < 3 {
-        return;
-    }
-    let variables = VARIABLES.map(|(name, expression)| json!({ "name": name, "expression": expression }));
-    spec["variables"] = json!(variables);
-    let chosen = random.pick(&[&VARIED[..1], &VARIED[1..], &VARIED]);
-    let resources = chosen.iter().map(|(name, value)| {
-        json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "value": value },
-        })
-    });
-    spec["resources"].as_array_mut().into_iter().for_each(|all| all.extend(resources.clone()));
-}
 
 /// Creates two classes, one of which has drift reported only, and namespaces that use them, before the start.
 pub(super) fn begin(client: &mut dyn Client) {
@@ -143,68 +91,6 @@ pub(super) fn begin(client: &mut dyn Client) {
     }
 }
 
-/// Returns some of a few resources, each with one of a few contents. Classes overlap, and updates change some of them.
-fn resources(random: &mut Random) -> Value {
-    let mut resources = Vec::new();
-    for name in ["a", "b", "c"] {
-        if random.below(2) == 0 {
-            let data = entries("value", &random.below(3).to_string(), random);
-            resources.push(json!({
-                "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": data,
-            }));
-        }
-    }
-    if random.below(2) == 0 {
-        let texts = entries("pin", &format!("{SECRET}-{}", random.below(3)), random);
-        resources.push(json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pin" }, "stringData": texts,
-        }));
-    }
-    if random.below(3) == 0 {
-        resources
-            .push(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "robot" } }));
-    }
-    resources.into()
-}
-
-/// Returns a value under a key, and sometimes a second key, which an update removes.
-fn entries(key: &str, value: &str, random: &mut Random) -> Value {
-    let mut entries = json!({ key: value });
-    if random.below(3) == 0 {
-        entries["extra"] = json!("1");
-    }
-    entries
-}
-
-fn class(name: &str, random: &mut Random) -> Value {
-    let drift = if random.below(2) == 0 { json!("Report") } else { Value::Null };
-    let guard = if random.below(4) == 0 { guard() } else { Value::Null };
-    let mut spec = json!({
-        "resources": resources(random), "rollout": rollout(random), "drift": drift, "removalGuard": guard,
-    });
-    vary(&mut spec, random);
-    json!({ "metadata": { "name": name }, "spec": spec })
-}
-
-/// Returns a limit of one or two namespaces at a time, sometimes with canaries, or none.
-fn rollout(random: &mut Random) -> Value {
-    let limit = match random.below(4) {
-        0 => 2,
-        1 => 1,
-        _ => return Value::Null,
-    };
-    match random.below(4) {
-        0 => json!({ "maxUnavailable": limit, "canaries": [random.pick(&NAMESPACES)] }),
-        1 => json!({ "maxUnavailable": limit, "canaries": ["red", "grey"] }),
-        _ => json!({ "maxUnavailable": limit }),
-    }
-}
-
-fn namespace(name: &str, class: Option<&str>) -> Value {
-    let labels = class.map(|class| json!({ CLASS_LABEL: class }));
-    json!({ "metadata": { "name": name, "labels": labels } })
-}
-
 fn define_class(client: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&CLASSES);
     client.create(&names::class(), &class(name, random));
@@ -216,39 +102,6 @@ fn update_class(client: &mut dyn Client, random: &mut Random) {
         let mut spec = json!({ "resources": resources(random), "variables": null });
         vary(&mut spec, random);
         client.merge(&target, &json!({ "spec": spec }));
-    }
-}
-
-/// Adds an entry that can't be applied. Sometimes it takes the place of another one, which may have been meant.
-fn make_mistake(client: &mut dyn Client, random: &mut Random) {
-    let Some(class) = client.any(&names::class(), random) else { return };
-    let mut resources = class["spec"]["resources"].as_array().cloned().unwrap_or_default();
-    if random.below(2) == 0 && !resources.is_empty() {
-        resources.remove(0);
-    }
-    let [named, nameless] =
-        [json!({ "name": MISTAKE, "namespace": "red" }), json!({ "generateName": MISTAKE })];
-    let (api_version, kind, metadata) = match random.below(4) {
-        0 => ("v1", "ConfigMap", named),
-        1 => ("v1", "ConfigMap", nameless),
-        2 => ("v1", "Namespace", json!({ "name": MISTAKE })),
-        _ => ("example.com/v1", "Widget", json!({ "name": MISTAKE })),
-    };
-    resources.push(json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata }));
-    client.merge(&reference(&names::class(), &class), &json!({ "spec": { "resources": resources } }));
-}
-
-/// Returns whether an entry of a class can't be applied.
-pub(crate) fn is_mistake(entry: &Value) -> bool {
-    ["name", "generateName"].iter().any(|field| entry["metadata"][field] == MISTAKE)
-}
-
-/// Removes all mistakes from a class.
-pub(super) fn correct(client: &mut dyn Client, class: &Value) {
-    let mut resources = class["spec"]["resources"].as_array().cloned().unwrap_or_default();
-    if resources.iter().any(is_mistake) {
-        resources.retain(|entry| !is_mistake(entry));
-        client.merge(&reference(&names::class(), class), &json!({ "spec": { "resources": resources } }));
     }
 }
 
@@ -298,11 +151,6 @@ fn exclude_namespaces(client: &mut dyn Client, random: &mut Random) {
     }
 }
 
-/// Returns a guard that lets two of four namespaces lose a class.
-fn guard() -> Value {
-    json!({ "maxPercent": 50, "windowMinutes": 2 })
-}
-
 fn guard_class(client: &mut dyn Client, random: &mut Random) {
     if let Some(class) = client.any(&names::class(), random) {
         let target = reference(&names::class(), &class);
@@ -320,9 +168,20 @@ pub(super) fn confirm_removals(client: &mut dyn Client, class: &ObjectRef, is_co
     client.merge(class, &json!({ "metadata": { "annotations": { CONFIRM_REMOVAL_ANNOTATION: confirmed } } }));
 }
 
-/// Revokes the permission to list and watch a kind that classes contain.
+/// Revokes the permission to list and watch a kind that classes contain, or one that every decision needs.
 fn forbid_watches(client: &mut dyn Client, random: &mut Random) {
-    client.forbid_a_watch(&[config_map(), secret(), account()], random);
+    client.forbid_a_watch(&watched(), random);
+}
+
+/// Returns the kinds that the operator watches.
+pub(super) fn watched() -> [Arc<Kind>; 8] {
+    let own = [names::namespace(), names::class(), names::binding()];
+    let [namespace, class, binding] = own;
+    [config_map(), secret(), account(), service(), widget(), namespace, class, binding]
+}
+
+fn delete_widgets(client: &mut dyn Client, _: &mut Random) {
+    client.delete(&crds::of(&widget()));
 }
 
 fn create_namespace(client: &mut dyn Client, random: &mut Random) {
@@ -347,7 +206,6 @@ pub(crate) fn request_class(client: &mut dyn Client, target: &ObjectRef, random:
 
 /// Makes a typing error in a label, or corrects it. The Events of repeated errors belong to one series.
 fn label_with_missing_class(client: &mut dyn Client, random: &mut Random) {
-    const NOWHERE: &str = "nowhere";
     let target = ObjectRef::cluster(&names::namespace(), random.pick(&["red", "green"]));
     let asks = client.server().object(&target).is_some_and(|it| label(it, CLASS_LABEL) == Some(NOWHERE));
     let class = if asks { Value::Null } else { json!(NOWHERE) };
@@ -378,7 +236,11 @@ fn unlabel_all(client: &mut dyn Client, random: &mut Random) {
 
 /// Changes an annotation of a namespace, and sometimes its team. Classes without variables read neither.
 fn touch_namespace(client: &mut dyn Client, random: &mut Random) {
-    let (target, value) = (some_namespace(random), random.below(1000).to_string());
+    let target = some_namespace(random);
+    let value = match random.below(8) {
+        0 => "x".repeat(VALUE_MAX_BYTES + 1),
+        _ => random.below(1000).to_string(),
+    };
     let mut metadata = json!({ "annotations": { TOUCHED: value } });
     match random.below(4) {
         0 => metadata["labels"] = json!({ "example.com/team": null }),
@@ -395,25 +257,45 @@ fn delete_namespace(client: &mut dyn Client, random: &mut Random) {
 
 /// Returns a random existing object from the status of a binding.
 fn some_applied(client: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
-    let kind = random.pick(&[0, 0, 1, 2]);
-    let kind = &pool_kinds()[kind];
-    let object = client.any(kind, random)?;
+    let kind = random.pick(&[config_map, config_map, secret, account, service, widget])();
+    let object = client.any(&kind, random)?;
     let ours = object["metadata"]["ownerReferences"][0]["kind"] == "NamespaceClassBinding"
         || annotation(&object, names::ADOPTED_ANNOTATION).is_some();
-    ours.then(|| reference(kind, &object))
+    ours.then(|| reference(&kind, &object))
 }
 
+/// Changes a value, adds one, removes one from a list, or removes the label.
 fn edit_applied(client: &mut dyn Client, random: &mut Random) {
     let Some(target) = some_applied(client, random) else { return };
-    // The value is also valid base64, so that a Secret accepts it.
-    let theirs = "dGhlaXJz";
+    let items = json!([{ "name": THEIRS }]);
+    let port = |port: u16| json!({ "spec": { "ports": [{ "name": "theirs", "port": port }] } });
     let patch = match (&*target.kind.kind, random.below(4)) {
-        ("ConfigMap", 0 | 1) => json!({ "data": { "value": theirs } }),
-        ("Secret", 0 | 1) => json!({ "data": { "pin": theirs } }),
-        ("ConfigMap" | "Secret", 2) => json!({ "data": { ADDED: theirs } }),
+        ("ConfigMap", 0 | 1) => json!({ "data": { "value": THEIRS } }),
+        ("Secret", 0 | 1) => json!({ "data": { "pin": THEIRS } }),
+        ("ConfigMap" | "Secret", 2) => json!({ "data": { ADDED: THEIRS } }),
+        ("ServiceAccount", 0) => json!({ "secrets": items }),
+        ("ServiceAccount", 1) => json!({ "imagePullSecrets": items }),
+        ("ServiceAccount", 2) => json!({ "metadata": { "annotations": { "example.com/of": THEIRS } } }),
+        ("Service", 0) => port(80),
+        ("Service", 1) => port(THEIR_PORT),
+        ("Service", 2) => json!({ "spec": { "selector": { "app": THEIRS } } }),
+        ("Widget", 0) => json!({ "spec": { "tags": [THEIRS] } }),
+        ("Widget", 1) => json!({ "spec": { "tags": null } }),
+        ("Widget", 2) => {
+            json!({ "spec": { "parts": [{ "name": "axle", "size": THEIRS }, { "name": THEIRS }] } })
+        }
         _ => json!({ "metadata": { "labels": { CLASS_LABEL: null } } }),
     };
     client.merge(&target, &patch);
+}
+
+fn insist(client: &mut dyn Client, random: &mut Random) {
+    let Some(target) = some_applied(client, random).filter(|target| target.kind == config_map()) else {
+        return;
+    };
+    let insists = client.server().object(&target).is_some_and(|it| annotation(it, INSISTS).is_some());
+    let mark = (!insists).then_some("true");
+    client.merge(&target, &json!({ "metadata": { "annotations": { INSISTS: mark } } }));
 }
 
 fn delete_applied(client: &mut dyn Client, random: &mut Random) {
@@ -429,9 +311,31 @@ fn replace_applied(client: &mut dyn Client, random: &mut Random) {
     }
 }
 
+/// Creates an object in the place of one of a class, sometimes of one that is about to be applied.
 fn create_foreign(client: &mut dyn Client, random: &mut Random) {
-    let (namespace, name) = (random.pick(&NAMESPACES), random.pick(&["a", "b", "z"]));
-    create(client, &ObjectRef::namespaced(&config_map(), namespace, name), random);
+    if random.below(2) == 0
+        && let Some(target) = some_pending(client, random)
+    {
+        return create(client, &target, random);
+    }
+    let namespace = random.pick(&NAMESPACES);
+    let (kind, name) = match random.below(7) {
+        0 => (secret(), "pin"),
+        1 => (account(), "robot"),
+        2 => (service(), "door"),
+        3 => (widget(), "gear"),
+        _ => (config_map(), random.pick(&["a", "b", "z"])),
+    };
+    create(client, &ObjectRef::namespaced(&kind, namespace, name), random);
+}
+
+/// Returns a resource that a binding lists as not applied yet.
+fn some_pending(client: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
+    let binding = client.any(&names::binding(), random)?;
+    let pending = binding["status"]["pendingResources"].as_array()?;
+    let entry = pending.get(usize::try_from(random.below(pending.len() as u64)).ok()?)?;
+    let kind = pool_kinds().into_iter().find(|kind| entry["kind"] == *kind.kind)?;
+    Some(ObjectRef::namespaced(&kind, metadata(&binding, "namespace"), entry["name"].as_str()?))
 }
 
 /// Creates an object with another controller as its owner, or without an owner.
@@ -444,13 +348,37 @@ fn create(client: &mut dyn Client, target: &ObjectRef, random: &mut Random) {
     }]);
     let owners = if random.below(2) == 0 { owner } else { Value::Null };
     let metadata = json!({ "namespace": target.namespace, "name": target.name, "ownerReferences": owners });
-    client.create(&target.kind, &json!({ "metadata": metadata }));
+    let mut object = json!({ "metadata": metadata });
+    match &*target.kind.kind {
+        "ServiceAccount" => object["secrets"] = json!([{ "name": THEIRS }]),
+        "Service" => {
+            let ports = json!([{ "name": "theirs", "port": THEIR_PORT }]);
+            object["spec"] = json!({ "clusterIP": "None", "ports": ports });
+        }
+        "Widget" => object["spec"] = json!({ "tags": [THEIRS] }),
+        _ if random.below(2) == 0 => object["data"] = json!({ ADDED: THEIRS }),
+        _ => {}
+    }
+    client.create(&target.kind, &object);
 }
 
-fn hold_applied(client: &mut dyn Client, random: &mut Random) {
-    if let Some(target) = some_applied(client, random) {
+fn hold(client: &mut dyn Client, random: &mut Random) {
+    let target = if random.below(4) == 0 {
+        client.any(&names::binding(), random).map(|binding| reference(&names::binding(), &binding))
+    } else {
+        some_applied(client, random)
+    };
+    if let Some(target) = target {
         client.merge(&target, &json!({ "metadata": { "finalizers": [HOLD] } }));
     }
+}
+
+/// Creates a binding without a label of the namespace, if the namespace has none.
+fn create_binding(client: &mut dyn Client, random: &mut Random) {
+    let namespace = random.pick(&NAMESPACES);
+    let class = random.pick(&["web", "db", NOWHERE]);
+    let metadata = json!({ "namespace": namespace, "name": namespace });
+    client.create(&names::binding(), &json!({ "metadata": metadata, "spec": { "className": class } }));
 }
 
 fn delete_binding(client: &mut dyn Client, random: &mut Random) {

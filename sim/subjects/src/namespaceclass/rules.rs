@@ -13,8 +13,9 @@ use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
 use serde_json::Value;
 
 use self::change::change_of_process;
-use super::desired::{class_of, is_as_wanted, wanted};
-use super::operations::{is_content, pool_kinds};
+use super::classes::{CLASSES, is_content, pool_kinds};
+use super::content::{is_from_entry, keeps_adopted};
+use super::desired::{requested_class, wanted};
 use crate::announced;
 
 mod change;
@@ -36,7 +37,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "adopted_objects_are_kept",
-        sentence: "An object that another client created is not deleted, and gets no owner that would delete it, unless it appeared during the apply.",
+        sentence: "An object that another client created is not deleted, and gets no owner that would delete it, unless its class requests that, or it appeared during the apply.",
         holds: adopted_objects_are_kept,
     },
     Invariant {
@@ -140,7 +141,8 @@ pub(super) fn may_change(change: &Change, _server: &ApiServer, history: &History
         ("Namespace", Some(old), Some(new)) if without_problem(old) == without_problem(new) => Ok(()),
         ("NamespaceClassBinding", old, new) => match (old, new) {
             (Some(old), Some(new)) if only_status(old, new) && !is_deletion(change) => Ok(()),
-            (None, Some(new)) if names_namespace(new, namespace) => Ok(()),
+            // It takes over a binding that a tenant created once the label requests a class.
+            (_, Some(new)) if names_namespace(new, namespace) => Ok(()),
             (Some(old), _) if names_namespace(old, namespace) => Ok(()),
             _ => refuse("a binding that is not its own was changed"),
         },
@@ -252,7 +254,7 @@ fn bindings_of_labelled_namespaces_stay(moment: &Moment<'_>) -> Result<(), Strin
     if change.object.kind != names::binding() || !is_deletion(change) {
         return Ok(());
     }
-    let Some(class) = class_of(moment.server, namespace) else { return Ok(()) };
+    let Some(class) = requested_class(moment.server, namespace) else { return Ok(()) };
     let class = ObjectRef::cluster(&names::class(), metadata(&class, "name"));
     let recent = [ObjectRef::cluster(&names::namespace(), namespace), class.clone()].iter().any(|object| {
         let last = moment.history.versions(object).last();
@@ -266,7 +268,7 @@ fn bindings_of_labelled_namespaces_stay(moment: &Moment<'_>) -> Result<(), Strin
     }
 }
 
-/// Checks that adopted objects are kept: no class in the simulation requests their deletion.
+/// Checks that adopted objects are kept, unless their class requests their deletion.
 fn adopted_objects_are_kept(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, change, namespace)) = change_of_process(moment) else { return Ok(()) };
     let Some(old) = change.old.as_deref() else { return Ok(()) };
@@ -286,11 +288,24 @@ fn adopted_objects_are_kept(moment: &Moment<'_>) -> Result<(), String> {
         return Err(format!("{} was deleted, and a user had created it", change.object));
     }
     match change.new.as_deref() {
-        Some(new) if is_owned(new, namespace, moment.history) => {
+        Some(new) if is_owned(new, namespace, moment.history) && !lets_go(moment, &change.object) => {
             Err(format!("{} would go with its binding, and a user had created it", change.object))
         }
         _ => Ok(()),
     }
+}
+
+/// Returns whether a class has said lately that the object, if it existed before, is to be deleted with its binding.
+fn lets_go(moment: &Moment<'_>, object: &ObjectRef) -> bool {
+    let classes = CLASSES.map(|class| ObjectRef::cluster(&names::class(), class));
+    let since = moment.entry.at.saturating_sub(2 * MINUTE);
+    let recent = classes.iter().flat_map(|class| moment.history.versions_since(class, since));
+    let recent = recent.filter_map(|version| version.object.as_deref());
+    let current = classes.iter().filter_map(|class| moment.server.object(class).map(|it| &**it));
+    recent.chain(current).any(|class| {
+        let namespace = object.namespace.as_deref().unwrap_or_default();
+        wanted(class, namespace).get(object).is_some_and(|entry| !keeps_adopted(entry))
+    })
 }
 
 fn created_resources_are_listed_first(moment: &Moment<'_>) -> Result<(), String> {
@@ -409,7 +424,7 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
         let from = versions.iter().rposition(|version| version.at <= since).unwrap_or(0);
         let was_there = versions[from..]
             .iter()
-            .any(|version| version.object.as_ref().is_some_and(|object| is_as_wanted(object, &manifest)));
+            .any(|version| version.object.as_ref().is_some_and(|object| is_from_entry(object, &manifest)));
         // An object that the process received may have been changed or removed since. The process can't know that before the
         // watch event arrives, and ignores events that arrive during a pass.
         let states = || moment.history.states_of_sender(process, moment.entry.at);
@@ -420,14 +435,14 @@ fn ready_means_applied(moment: &Moment<'_>) -> Result<(), String> {
         let delivered = delivered.chain(before).any(|delivered| {
             let version = &delivered["metadata"]["resourceVersion"];
             versions.iter().filter_map(|known| known.object.as_ref()).any(|object| {
-                object["metadata"]["resourceVersion"] == *version && is_as_wanted(object, &manifest)
+                object["metadata"]["resourceVersion"] == *version && is_from_entry(object, &manifest)
             })
         });
         // The answer to its own apply shows the process the object as well, also if it may not watch the kind.
         let is_recent = |version: &Version| version.at + MINUTE > moment.entry.at;
         let answered = versions.iter().rev().take_while(|version| is_recent(version)).any(|version| {
             version.by == Author::Process(process)
-                && version.object.as_ref().is_some_and(|object| is_as_wanted(object, &manifest))
+                && version.object.as_ref().is_some_and(|object| is_from_entry(object, &manifest))
         });
         if !was_there && !delivered && !answered {
             return Err(format!(

@@ -11,8 +11,8 @@ use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
 use super::rollout::{known_class, known_state};
+use crate::namespaceclass::classes::{is_mistake, pool_kinds};
 use crate::namespaceclass::desired::excludes;
-use crate::namespaceclass::operations::{is_mistake, pool_kinds};
 
 pub(super) fn a_guard_holds_removals(moment: &Moment<'_>) -> Result<(), String> {
     let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::machine::Step;
 use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
-use lockstep_namespaceclass::names;
+use lockstep_namespaceclass::names::{self, reason};
 use lockstep_sim::cluster::{Author, What};
 use lockstep_sim::conditions;
 use lockstep_sim::history::{MINUTE, ProcessState, reference};
@@ -13,10 +13,11 @@ use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
 use super::change::change_of_process;
+use crate::namespaceclass::classes::pool_kinds;
+use crate::namespaceclass::content::{is_from_entry, is_varied};
 use crate::namespaceclass::desired::{
-    canaries, excludes, is_as_wanted, is_available, is_outdated, is_paused, is_varied, reports_drift, wanted,
+    canaries, excludes, is_available, is_outdated, is_paused, reports_drift, wanted,
 };
-use crate::namespaceclass::operations::pool_kinds;
 
 /// How long the write of a status may be on its way, as far as it is not delayed by a fault.
 const DECISION: Duration = Duration::from_secs(5);
@@ -160,7 +161,7 @@ pub(super) fn a_rollout_is_announced(moment: &Moment<'_>) -> Result<(), String> 
 fn is_new(moment: &Moment<'_>, class: &Value, target: &ObjectRef, manifest: &Value) -> bool {
     let namespace = target.namespace.as_deref().unwrap_or_default();
     let is_in =
-        |class: &Value| wanted(class, namespace).get(target).is_some_and(|it| is_as_wanted(manifest, it));
+        |class: &Value| wanted(class, namespace).get(target).is_some_and(|it| is_from_entry(manifest, it));
     let versions = moment.history.versions(&reference(&names::class(), class)).iter();
     let mut earlier = versions
         .filter_map(|version| version.object.as_deref())
@@ -229,9 +230,11 @@ pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), Strin
     }
     let Some(state) = moment.history.process(process) else { return Ok(()) };
     let Some(class) = known_class(moment, state, new) else { return Ok(()) };
+    // It may also become unready because a removal is held, or because of drift, without a change of the class.
+    let is_brought = conditions::find(new, "Ready").is_some_and(|ready| ready["reason"] == reason::APPLYING);
     // A namespace that changes to this class joins it: that is not limited.
     let joins = old["spec"]["className"] != new["spec"]["className"];
-    if joins || !is_outdated(old, class) || is_paused(class) {
+    if joins || !is_brought || !is_outdated(old, class) || is_paused(class) {
         return Ok(());
     }
     // A pass may have begun with any limit of the last minute.
