@@ -24,9 +24,9 @@ const MANAGER: &str = "user";
 /// The number of operations before the cluster comes to rest.
 const OPERATIONS: u64 = 12;
 
-/// An operator that has run for a while may still watch widgets although no namespace needs them any more, and notices that their
-/// CRD is gone. That of a forecast does not watch them.
-const DELETE_WIDGETS: &str = "delete the CRD of widgets";
+/// The operations that delete CRDs together with all objects of their kinds at once. No client requests these deletions. Besides, an operator that
+/// has run for a while may still watch a kind that nothing needs any more, and that of a forecast does not.
+const DELETIONS: [&str; 2] = ["delete the CRD of widgets", "delete the CRDs of MetalLB"];
 
 pub(crate) struct Scene {
     subject: &'static dyn SystemUnderTest,
@@ -63,7 +63,8 @@ impl Scene {
 
     /// Returns an operation of a user and the writes of which it consists; none if all that were drawn change nothing.
     pub(crate) fn some_change(&mut self) -> Option<(&'static str, Vec<KubeRequest>)> {
-        let is_foreseeable = |it: &&Operation| it.actor != "other controller" && it.name != DELETE_WIDGETS;
+        let is_foreseeable =
+            |it: &&Operation| it.actor != "other controller" && !DELETIONS.contains(&it.name);
         let operations: Vec<_> = self.subject.operations().iter().filter(is_foreseeable).collect();
         (0..20).find_map(|_| {
             let operation = self.random.pick(&operations);

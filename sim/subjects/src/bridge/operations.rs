@@ -2,14 +2,9 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use lockstep_bridge::model::encryption_key;
 use lockstep_bridge::names;
 use lockstep_crds::bridge::GENERATED;
-use lockstep_engine::object::{
-    Kind, Name, ObjectRef, Uid, annotation, controller_reference, is_deleting, metadata,
-};
+use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, metadata};
 use lockstep_engine::random::Random;
 use lockstep_external::hypershift;
 use lockstep_external::registry::Health;
@@ -18,16 +13,24 @@ use lockstep_sim::invariant::SECRET;
 use lockstep_sim::subject::{Client, Operation};
 use serde_json::{Value, json};
 
+use self::bridges::{at, bridge, change};
 use self::hosted_clusters::{annotate, hosted_cluster};
+use self::keys::{key_of, restore_keys};
 use super::setup::{
     self, BRIDGES, DPF, DPU_CLUSTERS, IMAGES, KUBECONFIG_OF_OTHERS, NAMESPACE, OWN_VIPS, PULL_SECRETS,
     SSH_SECRETS, STORAGE_CLASS, VIPS,
 };
 use crate::dpf;
 
+mod bridges;
 mod hosted_clusters;
+mod keys;
+mod metallb;
+mod mistakes;
 mod node_ports;
 mod own_pool;
+
+pub(super) use self::bridges::target;
 
 /// Addresses that bridges request and that an unrelated Service has at times.
 const SHARED: [&str; 2] = ["192.0.2.50", "192.0.2.51"];
@@ -37,6 +40,7 @@ pub(super) const OTHER_NETWORK: &str = "10.128.0.0/14";
 
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("create a bridge", "user", 12, create_bridge),
+    Operation::new("create a bridge under an impossible name", "user", 1, mistakes::create_impossible),
     Operation::new("delete a bridge", "user", 5, delete_bridge),
     Operation::new("replace a bridge", "user", 2, replace_bridge),
     Operation::new("choose a release image", "user", 6, choose_image),
@@ -44,6 +48,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("swap the addresses of two bridges", "user", 3, swap_addresses),
     Operation::new("move an address out of every pool", "user", 2, leave_pools),
     Operation::new("name other Secrets", "user", 3, choose_secrets),
+    Operation::new("name a Secret that can't exist", "user", 2, mistakes::misname_secret),
     Operation::new("change what can be changed", "user", 3, change_mutable),
     Operation::new("change what can't be changed", "user", 3, change_immutable),
     Operation::new("rotate a Secret", "admin", 6, rotate),
@@ -53,6 +58,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("break the StorageClass", "admin", 2, break_storage_class),
     Operation::new("remove or move the Node", "admin", 2, node_ports::change_node),
     Operation::new("delete the pool", "admin", 2, delete_pool),
+    Operation::new("dedicate the pool to some Services", "admin", 3, metallb::dedicate_pool),
+    Operation::new("delete the CRDs of MetalLB", "admin", 1, metallb::uninstall),
+    Operation::new("create the CRDs of MetalLB", "admin", 3, |client, _| setup::install_metallb(client)),
     Operation::new("take an address", "admin", 3, take_address),
     Operation::new("request the address of another Service", "user", 3, request_address_of_another),
     Operation::new("request one address for a bridge and a Service", "user", 12, request_for_another),
@@ -74,40 +82,12 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("delete a NodePool", "other controller", 2, hosted_clusters::delete_node_pool),
     Operation::new("edit a HostedCluster", "other controller", 3, hosted_clusters::edit_hosted_cluster),
     Operation::new("change a copy", "other controller", 4, change_copy),
+    Operation::new("damage a key for etcd", "other controller", 2, keys::damage),
     Operation::new("delete a copy", "other controller", 3, delete_copy),
     Operation::new("change the pool of a bridge", "other controller", 4, own_pool::change),
     Operation::new("create a pool", "admin", 2, own_pool::create_overlapping),
     Operation::new("occupy a name", "other controller", 6, occupy),
 ];
-
-pub(super) fn target(name: &str) -> ObjectRef {
-    ObjectRef::namespaced(&names::bridge(), NAMESPACE, name)
-}
-
-/// Returns the index of the DPUCluster and the address of a bridge.
-fn at(index: usize) -> usize {
-    index.min(DPU_CLUSTERS.len() - 1)
-}
-
-fn bridge(name: &str, index: usize) -> Value {
-    let at = at(index);
-    json!({
-        "metadata": { "namespace": NAMESPACE, "name": name },
-        "spec": {
-            "dpuClusterRef": { "namespace": DPF, "name": DPU_CLUSTERS[at] },
-            "baseDomain": "clusters.example.com",
-            "ocpReleaseImage": IMAGES[0],
-            "sshKeySecretRef": { "name": SSH_SECRETS[0] },
-            "pullSecretRef": { "name": PULL_SECRETS[0] },
-            "etcdStorageClass": STORAGE_CLASS,
-            "controlPlaneAvailabilityPolicy": "HighlyAvailable",
-            "infrastructureAvailabilityPolicy": "HighlyAvailable",
-            "exposeThroughLoadBalancer": true,
-            "metalLBVirtualIP": VIPS[at],
-            "clusterType": "dpf-production",
-        },
-    })
-}
 
 /// Creates a plain bridge, and one that encrypts etcd and has a pool of its own, before the start.
 pub(super) fn begin(client: &mut dyn Client) {
@@ -157,6 +137,7 @@ pub(super) fn settle(client: &mut dyn Client) {
             annotate(client, name, hypershift::AILS, was_ready.then_some(hypershift::DEGRADED));
         }
     }
+    mistakes::correct(client);
     let is_installed = dpf::is_installed(client);
     for (index, name) in BRIDGES.into_iter().enumerate() {
         if !is_installed {
@@ -220,10 +201,6 @@ fn replace_bridge(client: &mut dyn Client, random: &mut Random) {
         let metadata = json!({ "namespace": NAMESPACE, "name": name, "finalizers": finalizers });
         client.create(&names::bridge(), &json!({ "metadata": metadata, "spec": bridge["spec"] }));
     }
-}
-
-fn change(client: &mut dyn Client, random: &mut Random, spec: &Value) {
-    client.merge(&target(random.pick(&BRIDGES)), &json!({ "spec": spec }));
 }
 
 fn choose_image(client: &mut dyn Client, random: &mut Random) {
@@ -381,8 +358,14 @@ fn delete_dpu_cluster(client: &mut dyn Client, random: &mut Random) {
     client.delete(&ObjectRef::namespaced(&names::dpu_cluster(), DPF, name));
 }
 
+/// Creates a DPUCluster, sometimes of a type for which no bridge can have a cluster.
 fn create_dpu_cluster(client: &mut dyn Client, random: &mut Random) {
-    setup::restore_dpu_cluster(client, random.pick(&DPU_CLUSTERS));
+    let name = random.pick(&DPU_CLUSTERS);
+    if random.below(2) == 0 {
+        setup::create_dpu_cluster(client, name, setup::KAMAJI);
+    } else {
+        setup::restore_dpu_cluster(client, name);
+    }
 }
 
 /// Sets the kubeconfig of a DPUCluster in the name of another client, or removes it.
@@ -420,36 +403,6 @@ fn delete_copy(client: &mut dyn Client, random: &mut Random) {
         client.delete(key);
     } else if let Some(copy) = copy {
         client.delete(&copy);
-    }
-}
-
-/// Returns the Secret with the key for etcd of a bridge.
-fn key_of(bridge: &str) -> ObjectRef {
-    encryption_key::secret(&Name::new(NAMESPACE, bridge)).object(&names::secret())
-}
-
-/// Restores the lost keys of hosted clusters, for example from HyperShift's copies. If HyperShift has not copied a key yet,
-/// nothing is encrypted, and any key serves.
-fn restore_keys(client: &mut dyn Client) {
-    for name in BRIDGES {
-        let (key, owner) = (key_of(name), Name::new(NAMESPACE, name));
-        let (cluster, bridge) =
-            (client.server().object(&hosted_cluster(name)), client.server().object(&target(name)));
-        let Some((cluster, bridge)) = cluster.zip(bridge) else { continue };
-        if !encryption_key::is_used(cluster, &owner) || client.server().object(&key).is_some() {
-            continue;
-        }
-        let copy =
-            ObjectRef::namespaced(&names::secret(), &names::control_plane_namespace(&owner), &key.name);
-        let copy = client.server().object(&copy).map(|copy| copy["data"]["key"].clone());
-        let value = copy.unwrap_or_else(|| STANDARD.encode([b'k'; encryption_key::BYTES]).into());
-        let metadata = json!({
-            "namespace": NAMESPACE,
-            "name": key.name,
-            "labels": names::labels(&owner),
-            "ownerReferences": [controller_reference(&names::bridge(), name, &Uid::of(bridge))],
-        });
-        client.create(&names::secret(), &json!({ "metadata": metadata, "data": { "key": value } }));
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_bridge::names;
-use lockstep_engine::object::{Kind, ObjectRef, metadata};
+use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_external::registry::{Health, Image, Registry};
-use lockstep_external::{hypershift, metallb};
+use lockstep_external::{System, definitions, hypershift, metallb};
+use lockstep_sim::crds;
 use lockstep_sim::invariant::SECRET;
 use lockstep_sim::subject::Client;
 use serde_json::{Value, json};
@@ -39,6 +40,8 @@ const NODE_ADDRESS: &str = "198.51.100.7";
 
 const PROVISIONER: &str = "rbd.csi.ceph.com";
 
+/// The type of DPUClusters that DPF itself provides.
+pub(super) const KAMAJI: &str = "kamaji";
 /// A kubeconfig that another client sets on a DPUCluster.
 pub(super) const KUBECONFIG_OF_OTHERS: &str = "theirs";
 
@@ -120,11 +123,20 @@ pub(super) fn create_node(client: &mut dyn Client, address: &str) {
     client.merge_status(&ObjectRef::cluster(&names::node(), NODE), &status);
 }
 
+/// Creates the CRDs of MetalLB, if they do not exist.
+pub(super) fn install_metallb(client: &mut dyn Client) {
+    for crd in definitions(&[System::MetalLb]) {
+        client.create(&crds::kind(), &crd);
+    }
+}
+
+/// Creates the pool, or lets it serve all Services.
 fn create_pool(client: &mut dyn Client) {
     client.create(
         &names::pool(),
         &json!({ "metadata": { "namespace": METALLB, "name": "vips" }, "spec": { "addresses": ["192.0.2.0/24"], "autoAssign": false } }),
     );
+    client.merge(&pool(), &json!({ "spec": { "serviceAllocation": null } }));
 }
 
 /// Restores everything that an operation has broken. DPF is not installed again.
@@ -137,6 +149,7 @@ pub(super) fn restore(client: &mut dyn Client) {
     }
     restore_storage(client);
     create_node(client, NODE_ADDRESS);
+    install_metallb(client);
     create_pool(client);
     for name in PULL_SECRETS {
         write_secret(client, name, ".dockerconfigjson", &docker_config("1"));
@@ -176,7 +189,7 @@ pub(super) fn address_of_stranger(client: &dyn Client) -> Option<String> {
 }
 
 /// Returns the kinds for which the watch permission may be revoked.
-pub(super) fn watched() -> [Arc<Kind>; 9] {
+pub(super) fn watched() -> [Arc<Kind>; 10] {
     [
         names::bridge(),
         names::hosted_cluster(),
@@ -187,6 +200,7 @@ pub(super) fn watched() -> [Arc<Kind>; 9] {
         names::pool(),
         names::advertisement(),
         names::storage_class(),
+        names::node(),
     ]
 }
 
@@ -204,15 +218,20 @@ pub(super) fn pool() -> ObjectRef {
     ObjectRef::namespaced(&names::pool(), METALLB, "vips")
 }
 
-pub(super) fn restore_dpu_cluster(client: &mut dyn Client, name: &str) {
-    let object = json!({ "metadata": { "namespace": DPF, "name": name }, "spec": { "type": "static" } });
+/// Creates a DPUCluster, if it does not exist.
+pub(super) fn create_dpu_cluster(client: &mut dyn Client, name: &str, of_type: &str) {
+    let object = json!({ "metadata": { "namespace": DPF, "name": name }, "spec": { "type": of_type } });
     client.create(&names::dpu_cluster(), &object);
+}
+
+/// Creates a DPUCluster that a bridge can use. One of another type has to go first.
+pub(super) fn restore_dpu_cluster(client: &mut dyn Client, name: &str) {
+    create_dpu_cluster(client, name, "static");
     let target = ObjectRef::namespaced(&names::dpu_cluster(), DPF, name);
-    let objects = client.server().objects(&names::dpu_cluster());
-    let is_theirs = |object: &Value| {
-        metadata(object, "name") == name && object["spec"]["kubeconfig"] == KUBECONFIG_OF_OTHERS
-    };
-    if objects.iter().any(|object| is_theirs(object)) {
+    let Some(existing) = client.server().object(&target).cloned() else { return };
+    if existing["spec"]["type"] == KAMAJI {
+        client.delete(&target);
+    } else if existing["spec"]["kubeconfig"] == KUBECONFIG_OF_OTHERS {
         client.merge(&target, &json!({ "spec": { "kubeconfig": null } }));
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::{Arc, LazyLock};
 
 use lockstep_bridge::names;
-use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
+use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, metadata};
 use lockstep_engine::random::Random;
 use lockstep_external::dpu_clusters::{UNREACHABLE, cluster_kind};
-use lockstep_namespaceclass::names::{CLASS_LABEL, class as class_kind};
+use lockstep_namespaceclass::names::{ADOPTED_ANNOTATION, CLASS_LABEL, class as class_kind};
 use lockstep_sim::history::reference;
 use lockstep_sim::invariant::SECRET;
 use lockstep_sim::subject::{Client, Operation, SystemUnderTest as _};
@@ -100,14 +100,24 @@ pub(super) fn complete(client: &mut dyn Client) {
     dpuservice::create_service(client);
 }
 
-/// Deletes the DPUClusters that no bridge will connect. Services can't be removed from a cluster that is never reachable again,
-/// and wait until its DPUCluster is deleted.
+/// Deletes the DPUClusters that no bridge will connect, and those with a kubeconfig that a class sets. A repair that is on its way may
+/// still replace what was restored. Services can't be removed from a cluster that is never reachable again, and wait until its
+/// DPUCluster is deleted.
 pub(super) fn abandon_clusters(client: &mut dyn Client) {
     let bridges = client.server().objects(&names::bridge());
-    for name in bridge::DPU_CLUSTERS {
-        let mut staying = bridges.iter().filter(|bridge| !is_deleting(bridge));
-        if !staying.any(|bridge| bridge["spec"]["dpuClusterRef"]["name"] == name) {
-            client.delete(&ObjectRef::namespaced(&cluster_kind(), bridge::DPF, name));
+    for cluster in client.server().objects(&cluster_kind()) {
+        let (namespace, name) = (metadata(&cluster, "namespace"), metadata(&cluster, "name"));
+        let is_of_bridges = namespace == bridge::DPF && bridge::DPU_CLUSTERS.contains(&name);
+        let is_abandoned = if is_of_bridges {
+            let mut staying = bridges.iter().filter(|bridge| !is_deleting(bridge));
+            !staying.any(|bridge| bridge["spec"]["dpuClusterRef"]["name"] == name)
+        } else {
+            let kubeconfig = cluster["spec"]["kubeconfig"].as_str().unwrap_or_default();
+            let secret = ObjectRef::namespaced(&names::secret(), namespace, kubeconfig);
+            client.server().object(&secret).is_some_and(|it| annotation(it, ADOPTED_ANNOTATION).is_some())
+        };
+        if is_abandoned {
+            client.delete(&reference(&cluster_kind(), &cluster));
         }
     }
 }
