@@ -21,6 +21,7 @@ static SERVICES: Searched = Searched::new(
         240,
         373,
         408,
+        528,
         734,
         785,
         797,

@@ -110,8 +110,9 @@ pub const SAFETY: &[Invariant] = &[
     },
 ];
 
-/// Maximum number of writes to one object in a minute without other activity. Two keys that start to back off make this many.
-const WRITES_MAX: usize = 18;
+/// Maximum number of writes to one object in a minute without other activity. A key that starts to back off makes six attempts in a
+/// minute, each with two writes, and a late watch event makes it start again.
+const WRITES_MAX: usize = 24;
 /// Additional writes allowed for each operation or fault in that minute.
 const WRITES_FOR_EACH_STIR: usize = 3;
 

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::kinds;
 
+pub(crate) mod argocd;
 mod desired;
 mod identity;
 mod operations;
@@ -95,6 +96,7 @@ impl SystemUnderTest for DpuService {
     }
 
     fn calm(&self, client: &mut dyn Client) {
+        argocd::install(client);
         setup::restore(client);
         operations::settle(client);
     }

@@ -110,7 +110,11 @@ impl Controller {
             Stage::Removing(_) if is_deleting == Some(false) => Next::Done(Verdict::Requeue(Duration::ZERO)),
             Stage::Removing(stage) => self.resume_removal(key, stage, outcomes, now).map(Stage::from),
             Stage::Reporting(reporting) => Next::Done(self.status_written(key, reporting, outcomes, now)),
-            // A deletion began during the pass.
+            // A deletion began during the pass. What its requests did is known all the same.
+            Stage::Acting(mut pass, tasks) if is_deleting != Some(false) => {
+                self.take_in(key, &mut pass, tasks, outcomes, now);
+                Next::Done(Verdict::Requeue(Duration::ZERO))
+            }
             _ if is_deleting != Some(false) => Next::Done(Verdict::Requeue(Duration::ZERO)),
             Stage::Entering => self.entered(key, outcomes, now),
             Stage::Proving(pass, doubts) => self.proven(key, pass, doubts, outcomes, now),
@@ -250,6 +254,12 @@ impl Controller {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
+        self.take_in(key, &mut pass, tasks, outcomes, now);
+        self.act(key, pass, now)
+    }
+
+    /// Records what the requests of a pass did.
+    fn take_in(&mut self, key: &Name, pass: &mut Pass, tasks: Vec<Task>, outcomes: Vec<Outcome>, now: Now) {
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
             match outcome.remaining() {
                 Ok(Some(object)) => {
@@ -276,7 +286,6 @@ impl Controller {
                 }
             }
         }
-        self.act(key, pass, now)
     }
 
     fn report(&mut self, key: &Name, pass: &Pass, now: Now) -> Next<Stage> {

@@ -14,11 +14,11 @@ use lockstep_sim::invariant::SECRET;
 use lockstep_sim::subject::{Client, Operation};
 use serde_json::{Value, json};
 
-use super::identity;
 use super::setup::{
     self, CLUSTERS, HOLD, LAST_VERSION, REPOSITORY, SERVICES, SQUATTER, VERSIONS, access, cluster_ref,
     kubeconfig_ref, project_ref, server,
 };
+use super::{argocd, identity};
 use crate::dpf;
 
 pub(super) const OPERATIONS: &[Operation] = &[
@@ -42,6 +42,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("take a permission to watch", "admin", 4, forbid_watches),
     dpf::DELETE_CRD,
     dpf::CREATE_CRD,
+    argocd::DELETE_CRD,
+    argocd::CREATE_CRDS,
     Operation::new("put everything right", "admin", 5, restore),
     Operation::new("delete an Application", "other controller", 3, delete_application),
     Operation::new("edit an Application", "other controller", 4, edit_application),
@@ -94,10 +96,10 @@ fn is_argos(secret: &Value) -> bool {
 }
 
 /// After fault injection has ended, sets every service to a new version with a chart that starts. No service stays paused. A
-/// service with a limit gets values that work on all clusters, because others halt its rollout. If DPF is not installed any more,
-/// all services are deleted.
+/// service with a limit gets values that work on all clusters, because others halt its rollout. If DPF or Argo CD is not
+/// installed any more, all services are deleted.
 pub(super) fn settle(client: &mut dyn Client) {
-    let is_installed = dpf::is_installed(client);
+    let is_installed = dpf::is_installed(client) && argocd::is_installed(client);
     for service in SERVICES {
         let target = setup::name(service).object(&names::service());
         if !is_installed {
@@ -319,6 +321,7 @@ fn forbid_watches(client: &mut dyn Client, random: &mut Random) {
 
 fn restore(client: &mut dyn Client, _: &mut Random) {
     dpf::install(client);
+    argocd::install(client);
     setup::restore(client);
 }
 

@@ -36,12 +36,14 @@ const SECRETS: [(&str, &str); 6] = [
 const RESTORE: &str = "put everything right";
 /// The operations that occur only where each controller is alone. A permission to watch concerns the processes of all controllers,
 /// which no cluster has. Without the CRD of DPUClusters all bridges and services would have to be deleted at the end.
-const ALONE: [&str; 5] = [
+const ALONE: [&str; 7] = [
     RESTORE,
     "take a permission to watch",
     namespaceclass::PERMIT_WATCHES,
     dpf::DELETE_CRD.name,
     dpf::CREATE_CRD.name,
+    dpuservice::argocd::DELETE_CRD.name,
+    dpuservice::argocd::CREATE_CRDS.name,
 ];
 /// Two controllers have an operation of this name.
 const OCCUPY: &str = "occupy a name";
