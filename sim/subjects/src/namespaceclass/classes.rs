@@ -186,12 +186,12 @@ fn robot(random: &mut Random) -> Value {
 /// Returns a Service whose ports merge by two keys. The server sets one of them by default.
 fn door(random: &mut Random) -> Value {
     let web = json!({ "name": random.pick(&["web", "http"]), "port": 80 });
-    let names =
+    let dns =
         [json!({ "name": "dns", "port": 53 }), json!({ "name": "dns-udp", "port": 53, "protocol": "UDP" })];
     let ports = match random.below(3) {
         0 => json!([web]),
-        1 => json!([names[1], web]),
-        _ => json!([web, names[0], names[1]]),
+        1 => json!([dns[1], web]),
+        _ => json!([web, dns[0], dns[1]]),
     };
     json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": "door" },

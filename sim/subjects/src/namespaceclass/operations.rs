@@ -175,9 +175,16 @@ fn forbid_watches(client: &mut dyn Client, random: &mut Random) {
 
 /// Returns the kinds that the operator watches.
 pub(super) fn watched() -> [Arc<Kind>; 8] {
-    let own = [names::namespace(), names::class(), names::binding()];
-    let [namespace, class, binding] = own;
-    [config_map(), secret(), account(), service(), widget(), namespace, class, binding]
+    [
+        config_map(),
+        secret(),
+        account(),
+        service(),
+        widget(),
+        names::namespace(),
+        names::class(),
+        names::binding(),
+    ]
 }
 
 fn delete_widgets(client: &mut dyn Client, _: &mut Random) {
