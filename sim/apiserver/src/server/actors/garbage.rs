@@ -3,7 +3,7 @@
 //! It keeps the graph of owners and dependents by uid, fed from the log, and a queue of objects to check again. Each decision
 //! depends on the current state of the server, never on the graph alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -27,6 +27,8 @@ mod graph;
 const MANAGER: &str = "kube-controller-manager";
 /// Delay before an owner of an unknown kind is looked up again.
 const RETRY: SignedDuration = SignedDuration::from_secs(30);
+/// The number of deleted owners that are remembered, as by a real garbage collector.
+const ABSENT_MAX: usize = 500;
 /// Maximum number of objects that are checked in one tick. The others wait for the next tick.
 const TICK_MAX: usize = 10_000;
 
@@ -37,6 +39,8 @@ pub struct GarbageCollector {
     pub delay: SignedDuration,
     cursor: Cursor,
     graph: Graph,
+    /// The uids of owners that were deleted last. If their kind is gone as well, they can't be looked up.
+    absent: VecDeque<String>,
     due: BTreeMap<String, Timestamp>,
 }
 
@@ -123,7 +127,14 @@ impl GarbageCollector {
 
     /// Handles the removal of an object.
     fn forget(&mut self, uid: &str, due: Timestamp) {
-        for dependent in self.graph.dependents(uid) {
+        let dependents = self.graph.dependents(uid);
+        if !dependents.is_empty() {
+            self.absent.push_back(uid.to_owned());
+            if self.absent.len() > ABSENT_MAX {
+                self.absent.pop_front();
+            }
+        }
+        for dependent in dependents {
             self.due.entry(dependent).or_insert(due);
         }
         if let Some(node) = self.graph.remove(uid) {
@@ -173,7 +184,7 @@ impl GarbageCollector {
         if references.is_empty() {
             return;
         }
-        let owners = classify(server, node, &references);
+        let owners = self.classify(server, node, &references);
         if owners.unknown > 0 {
             self.due.insert(uid.to_owned(), after(now, RETRY));
             return;
@@ -208,6 +219,42 @@ impl GarbageCollector {
         if delete::delete_object(server, scope, &options).is_err() {
             self.due.insert(uid.to_owned(), after(now, RETRY));
         }
+    }
+
+    /// Looks up each owner.
+    fn classify(&self, server: &ApiServer, node: &Node, references: &[Owner]) -> Owners {
+        let mut owners = Owners::default();
+        for owner in references {
+            let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
+            let Some(resource) = server.registry.of_kind(group, version, &owner.kind) else {
+                if self.absent.contains(&owner.uid) {
+                    owners.dangling.push(owner.uid.clone());
+                } else {
+                    owners.unknown += 1;
+                }
+                continue;
+            };
+            if node.namespace.is_empty() && resource.namespaced {
+                // A cluster-scoped object can't have an owner in a namespace, because the namespace is unknown.
+                owners.unknown += 1;
+                continue;
+            }
+            let namespace = if resource.namespaced { node.namespace.as_str() } else { "" };
+            let key = store::key(namespace, &owner.name);
+            match server.store.get(resource.table, &key).filter(|found| meta::uid(found) == owner.uid) {
+                None => owners.dangling.push(owner.uid.clone()),
+                Some(found) => {
+                    let waits =
+                        meta::is_deleting(found) && meta::finalizers(found).contains(&meta::FOREGROUND);
+                    if waits {
+                        owners.waiting.push(owner.uid.clone());
+                    } else {
+                        owners.solid += 1;
+                    }
+                }
+            }
+        }
+        owners
     }
 
     /// Removes an owner from the references of its dependents.
@@ -252,37 +299,6 @@ fn scope(resource: &Arc<Resource>, node: &Node) -> Scope {
     };
     let storage = resource.versions.iter().position(|version| version.storage).unwrap_or_default();
     Scope::new(Arc::clone(resource), storage, path)
-}
-
-/// Looks up each owner.
-fn classify(server: &ApiServer, node: &Node, references: &[Owner]) -> Owners {
-    let mut owners = Owners::default();
-    for owner in references {
-        let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
-        let Some(resource) = server.registry.of_kind(group, version, &owner.kind) else {
-            owners.unknown += 1;
-            continue;
-        };
-        if node.namespace.is_empty() && resource.namespaced {
-            // A cluster-scoped object can't have an owner in a namespace, because the namespace is unknown.
-            owners.unknown += 1;
-            continue;
-        }
-        let namespace = if resource.namespaced { node.namespace.as_str() } else { "" };
-        let key = store::key(namespace, &owner.name);
-        match server.store.get(resource.table, &key).filter(|found| meta::uid(found) == owner.uid) {
-            None => owners.dangling.push(owner.uid.clone()),
-            Some(found) => {
-                let waits = meta::is_deleting(found) && meta::finalizers(found).contains(&meta::FOREGROUND);
-                if waits {
-                    owners.waiting.push(owner.uid.clone());
-                } else {
-                    owners.solid += 1;
-                }
-            }
-        }
-    }
-    owners
 }
 
 fn edit_owners(
