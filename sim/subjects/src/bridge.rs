@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use crate::kinds;
 
 mod desired;
+pub(crate) mod hypershift_crds;
 mod operations;
 mod reported;
 mod rules;
@@ -92,6 +93,7 @@ impl SystemUnderTest for Bridge {
     }
 
     fn calm(&self, client: &mut dyn Client) {
+        hypershift_crds::install(client);
         setup::restore(client);
         operations::settle(client);
     }

@@ -70,6 +70,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("take a permission to watch", "admin", 6, forbid_watches),
     dpf::DELETE_CRD,
     dpf::CREATE_CRD,
+    super::hypershift_crds::DELETE_CRD,
+    super::hypershift_crds::CREATE_CRDS,
     Operation::new("delete a DPUCluster", "admin", 3, delete_dpu_cluster),
     Operation::new("create a DPUCluster", "admin", 4, create_dpu_cluster),
     Operation::new("give a DPUCluster a kubeconfig", "admin", 2, give_kubeconfig),
@@ -111,7 +113,7 @@ pub(super) fn create_named(client: &mut dyn Client, name: &str, index: usize) {
 }
 
 /// After fault injection has ended, gives every bridge a spec that can be satisfied and releases what users have blocked. If DPF
-/// is not installed any more, all bridges are deleted.
+/// or HyperShift is not installed any more, all bridges are deleted.
 pub(super) fn settle(client: &mut dyn Client) {
     let blocked =
         [names::hosted_cluster(), names::node_pool(), names::secret(), names::pool(), names::advertisement()];
@@ -138,7 +140,7 @@ pub(super) fn settle(client: &mut dyn Client) {
         }
     }
     mistakes::correct(client);
-    let is_installed = dpf::is_installed(client);
+    let is_installed = dpf::is_installed(client) && super::hypershift_crds::is_installed(client);
     for (index, name) in BRIDGES.into_iter().enumerate() {
         if !is_installed {
             client.delete(&target(name));
@@ -288,6 +290,7 @@ fn delete_secret(client: &mut dyn Client, random: &mut Random) {
 
 fn restore(client: &mut dyn Client, _: &mut Random) {
     dpf::install(client);
+    super::hypershift_crds::install(client);
     setup::restore(client);
     restore_keys(client);
 }

@@ -36,12 +36,14 @@ const SECRETS: [(&str, &str); 6] = [
 const RESTORE: &str = "put everything right";
 /// The operations that occur only where each controller is alone. A permission to watch concerns the processes of all controllers,
 /// which no cluster has. Without the CRD of DPUClusters all bridges and services would have to be deleted at the end.
-const ALONE: [&str; 7] = [
+const ALONE: [&str; 9] = [
     RESTORE,
     "take a permission to watch",
     namespaceclass::PERMIT_WATCHES,
     dpf::DELETE_CRD.name,
     dpf::CREATE_CRD.name,
+    bridge::hypershift_crds::DELETE_CRD.name,
+    bridge::hypershift_crds::CREATE_CRDS.name,
     dpuservice::argocd::DELETE_CRD.name,
     dpuservice::argocd::CREATE_CRDS.name,
 ];

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use lockstep_bridge::model::service;
 use lockstep_bridge::names::{self, condition, control_plane_namespace, reason};
-use lockstep_engine::object::{Name, ObjectRef};
+use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting};
 use lockstep_external::hypershift;
 use lockstep_sim::cluster::Change;
 use lockstep_sim::conditions;
+use lockstep_sim::crds;
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
@@ -28,12 +29,21 @@ pub(super) fn what_cannot_be_watched_is_unknown(moment: &Moment<'_>) -> Result<(
     let table =
         [(names::hosted_cluster(), &of_clusters[..]), (names::node_pool(), &[condition::NODE_POOL_READY])];
     first(successful(moment).filter_map(|pass| {
-        let refused = table.iter().filter(|(kind, _)| pass.is_refused(kind));
+        let refused =
+            table.iter().filter(|(kind, _)| pass.is_refused(kind) && !was_uninstalled(moment, kind));
         let conditions = refused.flat_map(|(_, conditions)| conditions.iter());
         let mut known = conditions.filter_map(|name| pass.condition(name));
         let known = known.find(|known| known["reason"] != reason::WATCH_FAILED)?;
         Some(format!("{} of {} is {}, and can't be known", known["type"], pass.object, known["reason"]))
     }))
+}
+
+/// Returns whether a kind is not served, or was not a while ago. Then it is known that it has no objects.
+fn was_uninstalled(moment: &Moment<'_>, kind: &Kind) -> bool {
+    let since = moment.entry.at.saturating_sub(REPORTED);
+    let mut versions = moment.history.versions_since(&crds::of(kind), since).iter();
+    !crds::is_served(moment.server, kind)
+        || versions.any(|version| version.object.as_deref().is_none_or(is_deleting))
 }
 
 /// A watch that has worked must be refused three times in a row before that is reported. Each may be late by two minutes.
