@@ -48,7 +48,9 @@ pub(super) fn removal<'a>(secrets: impl Iterator<Item = (&'a Name, &'a Secret)>)
 
 impl Controller {
     pub(super) fn leave(&mut self, key: &Name, now: Now) -> Next<Stage> {
-        if self.store.stays(key).is_none() {
+        // Without a service the kubeconfig is not followed. It may have changed when the next service is created.
+        let is_idle = !self.store.is_wanted() && self.store.argo_secret(key).is_none();
+        if self.store.stays(key).is_none() || is_idle {
             let claimed = self.store.claims.remove(key).map(|claim| claim.server);
             let found = self.store.found.remove(key);
             if claimed.is_some() || found.is_some() {
