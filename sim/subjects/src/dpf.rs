@@ -1,10 +1,12 @@
 //! The CRD of DPUClusters, which admins delete and create again.
 
 use lockstep_engine::random::Random;
-use lockstep_external as external;
+use lockstep_external::System;
 use lockstep_external::dpu_clusters::cluster_kind;
 use lockstep_sim::crds;
 use lockstep_sim::subject::{Client, Operation};
+
+use crate::kinds;
 
 /// Uninstalls DPF. All DPUClusters are deleted with their CRD.
 pub(crate) const DELETE_CRD: Operation =
@@ -17,14 +19,10 @@ fn delete_crd(client: &mut dyn Client, _: &mut Random) {
     client.delete(&crds::of(&cluster_kind()));
 }
 
-/// Creates the CRD, if it does not exist.
 pub(crate) fn install(client: &mut dyn Client) {
-    for crd in external::definitions(&[external::System::Dpf]) {
-        client.create(&crds::kind(), &crd);
-    }
+    kinds::install(client, System::Dpf);
 }
 
-/// Returns whether DPUClusters are served, and will be.
 pub(crate) fn is_installed(client: &dyn Client) -> bool {
-    crds::is_served(client.server(), &cluster_kind())
+    kinds::are_installed(client, &[cluster_kind()])
 }

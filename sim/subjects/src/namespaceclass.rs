@@ -97,7 +97,8 @@ impl SystemUnderTest for NamespaceClass {
         Duration::from_mins(20)
     }
 
-    /// Removes what blocks deletions and keeps fields contested, corrects classes and installs what they need, confirms the removals that they hold, and permits all watches.
+    /// Removes what blocks deletions and keeps fields contested, corrects classes and installs what they need, confirms the removals
+    /// that they hold, and permits all watches.
     fn calm(&self, client: &mut dyn Client) {
         client.permit_all_watches(&operations::watched());
         classes::install_widgets(client);

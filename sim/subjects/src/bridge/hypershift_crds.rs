@@ -1,10 +1,14 @@
 //! The CRDs of HyperShift, which admins delete and create again.
 
+use std::sync::Arc;
+
 use lockstep_bridge::names;
+use lockstep_engine::object::Kind;
 use lockstep_engine::random::Random;
-use lockstep_external::{System, definitions};
-use lockstep_sim::crds;
+use lockstep_external::System;
 use lockstep_sim::subject::{Client, Operation};
+
+use crate::kinds;
 
 /// Deletes one of the CRDs. It stays until HyperShift has torn down all objects of its kind.
 pub(crate) const DELETE_CRD: Operation = Operation::new("delete a CRD of HyperShift", "admin", 1, delete_crd);
@@ -12,19 +16,18 @@ pub(crate) const DELETE_CRD: Operation = Operation::new("delete a CRD of HyperSh
 pub(crate) const CREATE_CRDS: Operation =
     Operation::new("create the CRDs of HyperShift", "admin", 4, |client, _| install(client));
 
+fn kinds() -> [Arc<Kind>; 2] {
+    [names::hosted_cluster(), names::node_pool()]
+}
+
 fn delete_crd(client: &mut dyn Client, random: &mut Random) {
-    let kind = if random.below(2) == 0 { names::hosted_cluster() } else { names::node_pool() };
-    client.delete(&crds::of(&kind));
+    kinds::uninstall_one(client, &kinds(), random);
 }
 
-/// Creates the CRDs, if they do not exist.
 pub(super) fn install(client: &mut dyn Client) {
-    for crd in definitions(&[System::HyperShift]) {
-        client.create(&crds::kind(), &crd);
-    }
+    kinds::install(client, System::HyperShift);
 }
 
-/// Returns whether both kinds are served, and will be.
 pub(super) fn is_installed(client: &dyn Client) -> bool {
-    [names::hosted_cluster(), names::node_pool()].iter().all(|kind| crds::is_served(client.server(), kind))
+    kinds::are_installed(client, &kinds())
 }

@@ -7,11 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use lockstep_bridge::names;
 use lockstep_engine::object::{Kind, ObjectRef};
 use lockstep_external::registry::{Health, Image, Registry};
-use lockstep_external::{System, definitions, hypershift, metallb};
-use lockstep_sim::crds;
+use lockstep_external::{System, hypershift, metallb};
 use lockstep_sim::invariant::SECRET;
 use lockstep_sim::subject::Client;
 use serde_json::{Value, json};
+
+use crate::kinds;
 
 pub(super) const NAMESPACE: &str = "bridges";
 pub(crate) const DPF: &str = "dpf";
@@ -125,9 +126,7 @@ pub(super) fn create_node(client: &mut dyn Client, address: &str) {
 
 /// Creates the CRDs of MetalLB, if they do not exist.
 pub(super) fn install_metallb(client: &mut dyn Client) {
-    for crd in definitions(&[System::MetalLb]) {
-        client.create(&crds::kind(), &crd);
-    }
+    kinds::install(client, System::MetalLb);
 }
 
 /// Creates the pool, or lets it serve all Services.

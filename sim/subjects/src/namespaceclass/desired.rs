@@ -96,17 +96,7 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
                 differences.push(format!("namespace {name} still is being deleted"));
             }
             Some(class) => bound(server, name, &class, &mut differences),
-            None if own_binding(server, name).is_some() => {
-                let own = own_binding(server, name);
-                let ready = own.as_ref().and_then(|own| conditions::find(own, names::READY));
-                if ready.is_none_or(|ready| ready["reason"] != reason::CLASS_NOT_FOUND) {
-                    differences.push(format!("the binding of {name} names no class; it says {ready:?}"));
-                }
-            }
-            None if binding(server, name).is_some() => {
-                differences.push(format!("namespace {name} is in no class and has a binding"));
-            }
-            None => {}
+            None => without_class(server, name, &mut differences),
         }
         // Only a label with the name of a missing class, or of one that excludes the namespace, is a problem.
         let is_problem = label(&namespace, CLASS_LABEL).is_some() && requested_class(server, name).is_none();
@@ -126,6 +116,18 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
         }
     }
     differences
+}
+
+/// Checks the binding of a namespace without a class.
+fn without_class(server: &ApiServer, namespace: &str, differences: &mut Vec<String>) {
+    if let Some(own) = own_binding(server, namespace) {
+        let ready = conditions::find(&own, names::READY);
+        if ready.is_none_or(|ready| ready["reason"] != reason::CLASS_NOT_FOUND) {
+            differences.push(format!("the binding of {namespace} names no class; it says {ready:?}"));
+        }
+    } else if binding(server, namespace).is_some() {
+        differences.push(format!("namespace {namespace} is in no class and has a binding"));
+    }
 }
 
 /// Returns what the status of a class says wrongly. At rest, all classes are valid and all their kinds can be watched.
