@@ -160,6 +160,85 @@ mod tests {
         }
     }
 
+    /// Returns the target phase of a bridge with a ready cluster, of which some conditions have another status and reason.
+    fn target_with(before: Option<Phase>, changes: &[(&str, &str, &str)]) -> Phase {
+        let ready = [
+            (condition::DPU_CLUSTER_VALID, "True", reason::DPU_CLUSTER_FOUND),
+            (condition::PREREQUISITES_MET, "True", reason::ALL_MET),
+            (condition::HOSTED_CLUSTER_CREATED, "True", reason::CREATED),
+            (condition::HOSTED_CLUSTER_AVAILABLE, "True", "AsExpected"),
+            (condition::HOSTED_CLUSTER_PROGRESSING, "False", "AsExpected"),
+            (condition::HOSTED_CLUSTER_DEGRADED, "False", "AsExpected"),
+            (condition::NODE_POOL_READY, "True", reason::NODES_READY),
+            (condition::PROVISIONED, "True", reason::COMPLETED),
+            (condition::READY, "True", "Ready"),
+        ];
+        let conditions = ready.map(|(name, status, reason)| {
+            let change = changes.iter().find(|(changed, ..)| *changed == name);
+            let (_, status, reason) = change.copied().unwrap_or((name, status, reason));
+            let json = serde_json::json!({
+                "type": name, "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+            });
+            serde_json::from_value(json).expect("a condition")
+        });
+        target(&conditions, before)
+    }
+
+    #[test]
+    fn conditions_decide_about_the_phase() {
+        use condition::{
+            DPU_CLUSTER_VALID, HOSTED_CLUSTER_AVAILABLE, HOSTED_CLUSTER_CREATED, HOSTED_CLUSTER_DEGRADED,
+            HOSTED_CLUSTER_PROGRESSING, NODE_POOL_READY, PREREQUISITES_MET, PROVISIONED, READY,
+        };
+        let waiting = (READY, "False", reason::WAITING_FOR_CONTROL_PLANE);
+        let new = (PROVISIONED, "False", reason::IN_PROGRESS);
+        let uncreated = (HOSTED_CLUSTER_CREATED, "False", reason::NOT_CREATED);
+        let blocked = (HOSTED_CLUSTER_PROGRESSING, "False", reason::BLOCKED);
+        let degraded = (HOSTED_CLUSTER_DEGRADED, "True", "Unavailable");
+        let unmet = (PREREQUISITES_MET, "False", reason::WAITING);
+        let lost = (DPU_CLUSTER_VALID, "False", reason::DPU_CLUSTER_NOT_FOUND);
+        for (expected, changes) in [
+            (Phase::Ready, &[][..]),
+            (Phase::Pending, &[waiting, new, uncreated, unmet]),
+            (Phase::Pending, &[waiting, new, uncreated, lost]),
+            (Phase::Provisioning, &[waiting, new, uncreated]),
+            (Phase::Provisioning, &[waiting, new]),
+            (Phase::Provisioning, &[waiting, new, unmet]),
+            (Phase::Failed, &[waiting, new, lost]),
+            // What the specification calls a failure.
+            (Phase::Failed, &[waiting, new, uncreated, (PREREQUISITES_MET, "False", reason::INVALID)]),
+            (
+                Phase::Failed,
+                &[waiting, new, uncreated, (DPU_CLUSTER_VALID, "False", reason::DPU_CLUSTER_NOT_SPECIFIED)],
+            ),
+            (
+                Phase::Pending,
+                &[waiting, new, uncreated, (DPU_CLUSTER_VALID, "Unknown", reason::DPU_CLUSTER_NOT_SPECIFIED)],
+            ),
+            (Phase::Failed, &[waiting, new, (HOSTED_CLUSTER_CREATED, "False", reason::CREATION_FAILED)]),
+            (Phase::Failed, &[waiting, new, (NODE_POOL_READY, "False", reason::NODE_POOL_CREATION_FAILED)]),
+            (Phase::Failed, &[waiting, (PROVISIONED, "False", reason::TIMED_OUT)]),
+            (Phase::Failed, &[new, (READY, "False", reason::VALIDATION_FAILED)]),
+            (Phase::Pending, &[new, uncreated, unmet, (READY, "False", reason::VALIDATION_FAILED)]),
+            // A cluster that has been ready.
+            (Phase::Failed, &[waiting]),
+            (Phase::Ready, &[waiting, degraded]),
+            (Phase::Failed, &[waiting, degraded, (HOSTED_CLUSTER_AVAILABLE, "False", "Unavailable")]),
+            (Phase::Failed, &[degraded, (READY, "False", reason::WAITING_FOR_NODES)]),
+            (Phase::Provisioning, &[waiting, degraded, new]),
+            // HyperShift can't continue.
+            (Phase::Ready, &[blocked]),
+            (Phase::Failed, &[waiting, blocked]),
+            (Phase::Ready, &[waiting, blocked, degraded]),
+            (Phase::Failed, &[waiting, blocked, degraded, new]),
+        ] {
+            assert_eq!(target_with(Some(Phase::Provisioning), changes), expected, "{changes:?}");
+        }
+        let unwatched = [(READY, "Unknown", reason::WATCH_FAILED)];
+        assert_eq!(target_with(Some(Phase::Pending), &unwatched), Phase::Pending);
+        assert_eq!(target_with(None, &unwatched), Phase::Failed, "it has been ready");
+    }
+
     #[test]
     fn what_is_written_is_read() {
         assert!(ALL.iter().all(|phase| Phase::read(phase.as_str()) == Some(*phase)));

@@ -223,6 +223,21 @@ mod tests {
         assert_eq!(fields("1"), Some(json!({ "f:data": { "f:a": {} }, "f:metadata": { "f:labels": {} } })));
     }
 
+    #[test]
+    fn only_what_we_applied_to_the_object_itself_is_ours() {
+        let entry = |manager: &str, operation: &str, field: &str| json!({ "manager": manager, "operation": operation, "fieldsV1": { "f:data": { field: {} } } });
+        let mut status = entry(FIELD_MANAGER, "Apply", "f:status");
+        status["subresource"] = json!("status");
+        let ours = |entries: &[Value]| {
+            our_fields(&json!({ "metadata": { "managedFields": entries } }))
+                .map(|fields| fields["f:data"].clone())
+        };
+        let others = [entry("kubectl", "Apply", "f:a"), entry(FIELD_MANAGER, "Update", "f:b"), status];
+        assert_eq!(ours(&others), None);
+        let all = [others.as_slice(), &[entry(FIELD_MANAGER, "Apply", "f:c")]].concat();
+        assert_eq!(ours(&all), Some(json!({ "f:c": {} })));
+    }
+
     fn service() -> Value {
         json!({
             "apiVersion": "v1",

@@ -117,12 +117,16 @@ mod tests {
     }
 
     fn content(names: &[&str]) -> Content {
-        let mut kinds = Kinds::default();
-        kinds.learn("v1", vec![Kind::known("", "v1", "ConfigMap", "configmaps", true)]);
         let config_map =
             |name: &&str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
-        let resources: Vec<Value> = names.iter().map(config_map).collect();
-        resolved_class::resolve("web", &resources, Variables::default(), &kinds)
+        resolved(&names.iter().map(config_map).collect::<Vec<_>>())
+    }
+
+    fn resolved(resources: &[Value]) -> Content {
+        let mut kinds = Kinds::default();
+        let kind = |kind: &str, plural: &str| Kind::known("", "v1", kind, plural, true);
+        kinds.learn("v1", vec![kind("ConfigMap", "configmaps"), kind("ServiceAccount", "serviceaccounts")]);
+        resolved_class::resolve("web", resources, Variables::default(), &kinds)
     }
 
     fn entry(name: &str) -> Arc<ClassResource> {
@@ -147,6 +151,23 @@ mod tests {
         assert!(is_contested(&drift_backoff, now));
         assert!(drift_backoff.settle(&content(&["a"]), now));
         assert!(!drift_backoff.settle(&content(&["a"]), now + Duration::from_mins(5)), "it was quiet");
+    }
+
+    #[test]
+    fn an_entry_that_is_another_now_does_not_wait() {
+        let repaired = || {
+            let mut drift_backoff = DriftBackoff::default();
+            drift_backoff.take_in(vec![entry("a")], &[], at(0));
+            drift_backoff
+        };
+        let object = |kind: &str, data: &Value| json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": "a" }, "data": data });
+        let is_kept = |resources: &[Value]| repaired().settle(&resolved(resources), at(0));
+        let same = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } });
+        assert!(is_kept(&[object("ServiceAccount", &json!({})), same]), "it has another index");
+        assert!(!is_kept(&[object("ConfigMap", &json!({ "a": "b" }))]), "it has other content");
+        assert!(!repaired().settle(&content(&["b"]), at(0)), "it has another name");
+        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "a" } });
+        assert!(!is_kept(&[account]), "it has another kind");
     }
 
     #[test]

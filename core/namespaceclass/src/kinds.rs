@@ -46,3 +46,23 @@ impl Kinds {
         self.served.remove(api_version);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockstep_engine::outcome::Class;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_of_another_class_replaces_one_of_discovery() {
+        let mut kinds = Kinds::default();
+        for (class, message, kept) in
+            [(Class::Unavailable, "a", "a"), (Class::Unavailable, "b", "a"), (Class::Forbidden, "c", "c")]
+        {
+            kinds.fail("v1", Failure::new(class, message));
+            assert_eq!(kinds.failure("v1").map(|failure| &*failure.message), Some(kept));
+        }
+        kinds.learn("v1", Vec::new());
+        assert!(kinds.failure("v1").is_none(), "it has succeeded since");
+    }
+}

@@ -461,6 +461,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_status_is_no_change() {
+        let object = |generation: i64, status: &str, annotations: &Value| {
+            let metadata =
+                serde_json::json!({ "uid": "a", "generation": generation, "annotations": annotations });
+            serde_json::json!({ "metadata": metadata, "status": { "note": status } })
+        };
+        let none = serde_json::json!({});
+        let class = |generation, status, annotations: &Value| {
+            Class::read(&Arc::new(object(generation, status, annotations)))
+        };
+        assert!(class(1, "a", &none).is_same(&class(1, "b", &none)));
+        assert!(!class(1, "a", &none).is_same(&class(2, "a", &none)));
+        let binding = |generation, status| Binding::read(&object(generation, status, &none));
+        assert!(binding(1, "a").is_same(&binding(1, "b")));
+        assert!(!binding(1, "a").is_same(&binding(2, "a")));
+        let mut deleted = object(1, "a", &none);
+        deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        assert!(!binding(1, "a").is_same(&Binding::read(&deleted)));
+    }
+
+    #[test]
     fn an_asterisk_in_a_pattern_is_any_text() {
         for (pattern, text, expected) in [
             ("kube-system", "kube-system", true),

@@ -98,3 +98,61 @@ fn owner_title(object: &Value) -> String {
         },
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::names::{ADOPTED_ANNOTATION, CONTENT_ANNOTATION};
+
+    const OURS: &str = "our binding";
+
+    fn judged(annotations: &Value, owners: &Value, is_applied: bool) -> Ownership {
+        let metadata = json!({ "uid": "1", "resourceVersion": "5", "annotations": annotations, "ownerReferences": owners });
+        let fields = is_applied.then(|| "{}".into());
+        let resource = Resource::read(&json!({ "metadata": metadata }), fields);
+        ownership(&resource, &Binding::read(&json!({ "metadata": { "uid": OURS } })))
+    }
+
+    fn owner(uid: &str, is_controller: bool) -> Value {
+        let binding = names::binding();
+        json!({ "apiVersion": binding.api_version(), "kind": binding.kind, "uid": uid, "controller": is_controller })
+    }
+
+    #[test]
+    fn one_of_several_owners_decides() {
+        let other =
+            || json!([{ "apiVersion": "v1", "kind": "ConfigMap", "uid": "a" }, owner("other", false)]);
+        assert_eq!(judged(&json!({}), &other(), true), Ownership::OwnedByOther);
+        assert_eq!(
+            judged(&json!({}), &json!([owner(OURS, false), owner("other", true)]), true),
+            Ownership::OwnedByOther
+        );
+        let (uid, version) = ("1".into(), 5.into());
+        let shared = json!([owner("other", false), owner(OURS, true)]);
+        assert_eq!(judged(&json!({}), &shared, true), Ownership::Owned { uid, version });
+    }
+
+    #[test]
+    fn an_object_that_we_created_has_not_existed_before() {
+        let existed =
+            |annotations: &Value, is_applied: bool| match judged(annotations, &json!([]), is_applied) {
+                Ownership::Adoptable { existed, .. } => existed,
+                other => panic!("{other:?}"),
+            };
+        assert!(!existed(&json!({ CONTENT_ANNOTATION: "a" }), true));
+        assert!(existed(&json!({ CONTENT_ANNOTATION: "a" }), false), "a copy has the annotation too");
+        assert!(existed(&json!({}), true));
+        assert!(existed(&json!({ CONTENT_ANNOTATION: "a", ADOPTED_ANNOTATION: "another binding" }), true));
+    }
+
+    #[test]
+    fn the_controller_is_named_before_other_owners() {
+        let owned = |owners: Value| owner_title(&json!({ "metadata": { "ownerReferences": owners } }));
+        let of = |kind: &str, is_controller: bool| json!({ "kind": kind, "name": "a", "controller": is_controller });
+        assert_eq!(owned(json!([of("ConfigMap", false), of("Deployment", true)])), "Deployment a");
+        assert_eq!(owned(json!([of("ConfigMap", false), of("Deployment", false)])), "ConfigMap a");
+        assert_eq!(owned(json!([])), "no owner");
+    }
+}

@@ -110,6 +110,40 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_conditions_of_a_pool_decide_whether_nodes_are_ready() {
+        let found = |replicas: i64, conditions: &[(&str, &str)]| {
+            let conditions: Vec<Value> =
+                conditions.iter().map(|(name, status)| json!({ "type": name, "status": status })).collect();
+            nodes(
+                &json!({ "spec": { "replicas": replicas }, "status": { "replicas": 2, "conditions": conditions } }),
+            )
+        };
+        let decided = |replicas: i64, conditions: &[(&str, &str)]| {
+            let (status, reason, _) = found(replicas, conditions);
+            (status, reason)
+        };
+        assert_eq!(decided(3, &[("Ready", "True")]), (Status::True, reason::NODES_READY));
+        assert_eq!(found(3, &[("Ready", "True")]).2, "2/3 worker nodes are ready");
+        assert_eq!(decided(3, &[("Ready", "False")]), (Status::False, reason::WAITING_FOR_NODES));
+        assert_eq!(
+            decided(3, &[("Ready", "False"), ("AllNodesHealthy", "True")]),
+            (Status::False, reason::WAITING_FOR_NODES)
+        );
+        assert_eq!(
+            decided(3, &[("Ready", "False"), ("AllNodesHealthy", "False")]),
+            (Status::False, reason::NODES_UNHEALTHY)
+        );
+        assert_eq!(decided(3, &[]), (Status::Unknown, reason::WAITING_FOR_NODES));
+        assert_eq!(decided(3, &[("Other", "True")]), (Status::False, reason::WAITING_FOR_NODES));
+        assert_eq!(decided(0, &[("Other", "True")]), (Status::True, reason::NODES_READY));
+        assert_eq!(
+            decided(0, &[("Ready", "True"), ("ValidMachineConfig", "False")]),
+            (Status::Unknown, reason::WAITING_FOR_NODES),
+            "the cluster is being installed"
+        );
+    }
+
+    #[test]
     fn a_token_that_is_not_found_yet_is_no_objection() {
         let pool = |reason: &str| {
             let payload = json!({ "type": "ValidGeneratedPayload", "status": "False", "reason": reason });

@@ -246,3 +246,18 @@ fn unknown(what: &str, failure: &Failure, remedy: &str) -> Unmet {
         | Class::Unknown => format!("{what} can't be watched ({}); {remedy}", failure.message),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_secret_is_a_dns_subdomain() {
+        for fine in ["a", "pull-secret", "a.b-c.9", &"a".repeat(253)] {
+            assert!(is_secret_name(fine), "{fine}");
+        }
+        for bad in ["", "-a", "a-", "a..b", ".a", "a.", "a.-b", "A", "a_b", "a/b", "ä", &"a".repeat(254)] {
+            assert!(!is_secret_name(bad), "{bad}");
+        }
+    }
+}

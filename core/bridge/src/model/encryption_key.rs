@@ -39,3 +39,28 @@ impl Measured {
         (self.version == marker(secret)).then_some(self.has_key)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_key_that_is_named_like_the_bridge_is_its_own() {
+        let bridge = Name::new("fleet", "dpu");
+        let encrypted = |name: &str| json!({ "spec": { "secretEncryption": { "aescbc": { "activeKey": { "name": name } } } } });
+        assert!(is_used(&encrypted("dpu-etcd-encryption-key"), &bridge));
+        assert!(!is_used(&encrypted("other"), &bridge));
+        assert!(!is_used(&json!({}), &bridge));
+    }
+
+    #[test]
+    fn a_measurement_is_of_one_version() {
+        let secret = |version: &str, length: usize| json!({ "metadata": { "uid": "a", "resourceVersion": version }, "lengths": { KEY: length } });
+        let measured = Measured::new(&secret("1", BYTES));
+        assert_eq!(measured.has_key(&secret("1", BYTES)), Some(true));
+        assert_eq!(measured.has_key(&secret("2", BYTES)), None);
+        assert_eq!(Measured::new(&secret("1", 16)).has_key(&secret("1", 16)), Some(false));
+    }
+}

@@ -50,3 +50,42 @@ fn is_installed(cluster: &Value) -> bool {
     let history = cluster["status"]["controlPlaneVersion"]["history"].as_array();
     history.is_none_or(|history| history.iter().any(|entry| entry["state"] == "Completed"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(host: &str, port: i64) -> Value {
+        json!({ "status": { "controlPlaneEndpoint": { "host": host, "port": port } } })
+    }
+
+    #[test]
+    fn an_endpoint_is_reported_once_it_has_a_port() {
+        assert_eq!(endpoint(&at("192.0.2.1", 6443)), Some(("192.0.2.1", 6443)));
+        assert_eq!(endpoint(&at("192.0.2.1", 0)), None);
+        assert!(!has_endpoint(&json!({})));
+    }
+
+    #[test]
+    fn the_reported_host_is_compared_as_an_address() {
+        let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+        assert!(is_at(&at("2001:db8:0::1", 6443), address("2001:db8::1")));
+        assert!(!is_at(&at("192.0.2.1", 6443), address("192.0.2.2")));
+        assert!(!is_at(&at("api.example.com", 6443), address("192.0.2.2")));
+    }
+
+    #[test]
+    fn only_the_strategy_of_the_api_server_counts() {
+        let published = |service: &str, strategy: &str| {
+            let other =
+                json!({ "service": "Ignition", "servicePublishingStrategy": { "type": "LoadBalancer" } });
+            let service = json!({ "service": service, "servicePublishingStrategy": { "type": strategy } });
+            uses_load_balancer(&json!({ "spec": { "services": [other, service] } }))
+        };
+        assert!(published("APIServer", "LoadBalancer"));
+        assert!(!published("APIServer", "NodePort"));
+        assert!(!published("OAuthServer", "LoadBalancer"));
+    }
+}

@@ -120,3 +120,50 @@ impl Checked {
 fn is_definite(failure: &Failure) -> bool {
     matches!(failure.class, Class::NotFound | Class::Forbidden | Class::Invalid)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IMAGE: &str = "registry.example.com/ocp-release:4.20.1-multi";
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic::START + Duration::from_secs(seconds)
+    }
+
+    fn take(before: Option<Checked>, answer: Result<(), Class>, seconds: u64) -> Checked {
+        let found = FoundImage { digest: "sha256:1".to_owned(), release: None };
+        let answer = answer.map(|()| found).map_err(|class| Failure::new(class, "no"));
+        Checked::take(before, IMAGE, "1".to_owned(), answer, at(seconds))
+    }
+
+    #[test]
+    fn the_last_answer_counts_while_the_registry_does_not_answer() {
+        let found = take(None, Ok(()), 0);
+        assert_eq!((found.is_found(), found.due("1"), found.due("2")), (true, at(600), Monotonic::START));
+        let silent = take(Some(found.clone()), Err(Class::Unavailable), 600);
+        assert_eq!((silent.is_found(), silent.due("1"), silent.doubt()), (true, at(660), None));
+        let refused = take(Some(silent), Err(Class::Forbidden), 660);
+        assert_eq!((refused.is_found(), refused.due("1")), (false, at(1260)));
+        let silent = take(Some(refused), Err(Class::Unavailable), 1260);
+        assert!(
+            silent.refusal().is_some_and(|refusal| refusal.contains("pull secret")),
+            "nothing is known to be better"
+        );
+        assert!(take(Some(silent), Ok(()), 1320).is_found());
+    }
+
+    #[test]
+    fn without_an_answer_there_is_doubt() {
+        let silent = take(None, Err(Class::Unavailable), 0);
+        assert!(silent.doubt().is_some() && silent.refusal().is_none());
+        assert_eq!((silent.due("1"), silent.pause(at(20))), (at(60), Some(Duration::from_secs(40))));
+        let still = take(Some(silent), Err(Class::Unknown), 60);
+        assert_eq!((still.due("1"), still.is_found()), (at(120), false));
+        assert_eq!(take(Some(still), Ok(()), 120).pause(at(120)), None);
+        let failure =
+            Failure { retry_after: Some(Duration::from_mins(5)), ..Failure::new(Class::Throttled, "no") };
+        let asked = Checked::take(None, IMAGE, "1".to_owned(), Err(failure), at(0));
+        assert_eq!(asked.due("1"), at(300));
+    }
+}

@@ -10,3 +10,27 @@ pub fn address(node: &Value) -> Option<String> {
         address["address"].as_str().map(str::to_owned)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_more_public_address_is_preferred() {
+        let node = |addresses: &[(&str, &str)]| {
+            let addresses =
+                addresses.iter().map(|(kind, address)| json!({ "type": kind, "address": address }));
+            address(&json!({ "status": { "addresses": addresses.collect::<Vec<_>>() } }))
+        };
+        let (internal, external) = (("InternalIP", "10.0.0.1"), ("ExternalIP", "192.0.2.1"));
+        assert_eq!(
+            node(&[internal, external, ("ExternalDNS", "a.example.com")]).as_deref(),
+            Some("a.example.com")
+        );
+        assert_eq!(node(&[internal, external]).as_deref(), Some("192.0.2.1"));
+        assert_eq!(node(&[("Hostname", "a"), internal]).as_deref(), Some("10.0.0.1"));
+        assert_eq!(node(&[("Hostname", "a")]), None);
+    }
+}

@@ -86,6 +86,18 @@ mod tests {
             (term("Exists", Value::Null), true),
             (term("DoesNotExist", Value::Null), false),
             (term("Resembles", Value::Null), false),
+            (
+                json!({ "serviceSelectors": [{ "matchExpressions": [{ "key": "tier", "operator": "DoesNotExist" }] }] }),
+                true,
+            ),
+            (
+                json!({ "serviceSelectors": [{ "matchExpressions": [{ "key": "tier", "operator": "NotIn", "values": ["a"] }] }] }),
+                true,
+            ),
+            (
+                json!({ "serviceSelectors": [{ "matchExpressions": [{ "key": "tier", "operator": "In", "values": ["a"] }] }] }),
+                false,
+            ),
         ];
         for (allocation, expected) in table {
             let pool = json!({ "spec": { "serviceAllocation": allocation } });

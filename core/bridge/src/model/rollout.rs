@@ -87,6 +87,22 @@ mod tests {
         json!({ "metadata": { "generation": 2 }, "spec": { "release": { "image": image } }, "status": status })
     }
 
+    #[test]
+    fn an_entry_of_a_history_is_recognised_by_digest_or_version() {
+        let is_entry = |entry: &str, version: &str, image: &str| {
+            is_of(&json!({ "image": entry, "version": version }), image)
+        };
+        assert_eq!(is_entry(TAGGED, "", TAGGED), Some(true), "an older HyperShift repeats the name");
+        let digest = |number: u8| format!("sha256:{number:064}");
+        let by_digest = format!("registry.example.com/ocp-release@{}", digest(1));
+        let mirrored = |number: u8| format!("mirror.example.com/release@{}", digest(number));
+        assert_eq!(is_entry(&mirrored(1), "4.20.1", &by_digest), Some(true));
+        assert_eq!(is_entry(&mirrored(2), "4.20.1", &by_digest), None);
+        assert_eq!(is_entry("registry.example.com/ocp-release@sha256:2", "4.20.1", TAGGED), Some(true));
+        assert_eq!(is_entry("registry.example.com/ocp-release@sha256:2", "4.20.2", TAGGED), Some(false));
+        assert_eq!(is_entry("registry.example.com/ocp-release@sha256:2", "4.20.1", OPAQUE), None);
+    }
+
     const OLD: (&str, &str) = ("4.19.0", "Completed");
     const ON_ITS_WAY: (&str, &str) = ("4.20.1", "Partial");
     const NEW: (&str, &str) = ("4.20.1", "Completed");

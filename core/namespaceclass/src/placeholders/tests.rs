@@ -81,6 +81,23 @@ fn what_can_t_be_replaced_is_named_with_its_place_and_remedy() {
     }
 }
 
+#[test]
+fn names_are_kept_and_nothing_else() {
+    let object = |metadata: &Value| json!({ "apiVersion": "v1", "kind": "Widget", "metadata": metadata });
+    let annotated = object(&json!({ "name": "a", "annotations": { "name": "${team}" } }));
+    let in_spec = json!({ "apiVersion": "v1", "kind": "Widget", "metadata": { "name": "a" }, "spec": { "name": "${team}" } });
+    for object in [annotated, in_spec] {
+        assert_eq!(used(&object, &variables()), Ok(Some(BTreeSet::from(["team".to_owned()]))), "{object}");
+        let filled = filled(&object);
+        assert!(filled.to_string().contains("\"name\":\"red\""), "{filled}");
+    }
+    assert_eq!(
+        used(&object(&json!({ "name": "${team}" })), &variables()),
+        Ok(None),
+        "its name is checked elsewhere"
+    );
+}
+
 proptest! {
     /// No text is lost, and what looks like a placeholder in a value is not replaced again.
     #[test]

@@ -183,3 +183,25 @@ fn asks_to_be_left_alone(outcomes: &[Outcome]) -> Duration {
 fn verdict(may_pass: bool) -> Verdict {
     if may_pass { Verdict::Requeue(REDISCOVERY) } else { Verdict::Converged }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockstep_engine::outcome::Failure;
+
+    use super::*;
+
+    #[test]
+    fn the_longest_wait_that_a_failed_discovery_asks_for_counts() {
+        let failed = |class: FailureClass, seconds: u64| {
+            let failure =
+                Failure { retry_after: Some(Duration::from_secs(seconds)), ..Failure::new(class, "no") };
+            Outcome::Err(failure)
+        };
+        let outcomes = [
+            failed(FailureClass::Unavailable, 5),
+            failed(FailureClass::Unknown, 20),
+            failed(FailureClass::Throttled, 60),
+        ];
+        assert_eq!(asks_to_be_left_alone(&outcomes), Duration::from_secs(20));
+    }
+}

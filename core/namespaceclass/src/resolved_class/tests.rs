@@ -104,6 +104,18 @@ fn only_secrets_of_the_core_group_have_texts() {
 }
 
 #[test]
+fn only_api_versions_are_discovered() {
+    let of = |api_version: &str| {
+        let widget = json!({ "apiVersion": api_version, "kind": "Widget", "metadata": { "name": "a" } });
+        unknown_api_versions(&[widget], &kinds()).into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(of("example.com/v1"), ["example.com/v1"]);
+    for odd in ["", "/", "example.com/", "/v1", "example.com/v1/widgets"] {
+        assert!(of(odd).is_empty(), "{odd}");
+    }
+}
+
+#[test]
 fn the_content_mark_changes_with_the_content_and_the_class_only() {
     let mark = |class: &str, resource: Value| {
         resolve(class, &[resource], Variables::default(), &kinds()).entries[0].content.clone()

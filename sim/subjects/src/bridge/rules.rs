@@ -137,6 +137,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: advice::no_advice_disconnects_another_bridge,
     },
     announced::invariant(announced::of_bridge),
+    announced::warnings(announced::warnings_of_bridge),
 ];
 
 /// Checks that the Bridge changes only its permitted objects: finalizers and status of bridges, the objects that it created for

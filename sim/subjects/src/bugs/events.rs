@@ -72,6 +72,13 @@ pub(super) const BUGS: &[Bug] = &[
         garble: None,
     },
     Bug {
+        name: "every_condition_is_a_warning",
+        sentence: "Conditions that report success are logged, and become Events, like those that report a problem.",
+        controller: HOST,
+        plant: plant::<OnlyWarnings>,
+        garble: None,
+    },
+    Bug {
         name: "problems_are_only_logged",
         sentence: "A condition that reports a problem is logged, but is no Event.",
         controller: HOST,
@@ -268,6 +275,19 @@ impl Flaw for NoWarnings {
         for note in &mut step.notes {
             if let Note::ConditionChanged { warning, .. } = note {
                 *warning = false;
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct OnlyWarnings;
+
+impl Flaw for OnlyWarnings {
+    fn step(&mut self, step: &mut Step) {
+        for note in &mut step.notes {
+            if let Note::ConditionChanged { warning, .. } | Note::EventAnnounced { warning, .. } = note {
+                *warning = true;
             }
         }
     }

@@ -150,6 +150,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: credentials_stay_in_secrets,
     },
     announced::invariant(announced::of_dpuservice),
+    announced::warnings(announced::warnings_of_dpuservice),
 ];
 
 /// Returns whether an Application was the controller's at some time. A request that was in transit when another client removed its

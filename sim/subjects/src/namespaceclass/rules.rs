@@ -116,6 +116,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: judged::an_unwatchable_kind_is_reported,
     },
     announced::invariant(announced::of_namespaceclass),
+    announced::warnings(announced::warnings_of_namespaceclass),
 ];
 
 /// Checks that the operator changes only its permitted objects: its bindings, the resources that they own, its Events, and the

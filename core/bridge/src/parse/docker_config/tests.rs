@@ -28,6 +28,7 @@ fn the_most_specific_entry_is_taken() {
         ("http://host:5000", "port:7"),
         ("https://index.docker.io/v1/", "hub:8"),
         ("mirror-*.example.org", "part:9"),
+        ("node-*-a.example.net", "middle:10"),
     ]);
     let table = [
         ("quay.io/other/app:1", Some("host:3")),
@@ -50,6 +51,9 @@ fn the_most_specific_entry_is_taken() {
         ("docker.io/grafana/grafana", Some("hub:8")),
         ("mirror-eu.example.org/app", Some("part:9")),
         ("mirror.example.org/app", None),
+        ("node--a.example.net/app", Some("middle:10")),
+        ("node-1-a.example.net/app", Some("middle:10")),
+        ("node-a.example.net/app", None),
     ];
     for (image, expected) in table {
         assert_eq!(chosen(&config, image).as_deref(), expected, "{image}");

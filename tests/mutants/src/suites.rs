@@ -1,0 +1,76 @@
+//! Which tests notice mutants of which crate.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+
+use crate::judge::Suite;
+use crate::tree::Tree;
+
+/// The crates with mutants. Each is compiled with those of all, so that nothing is compiled again for another crate.
+pub(crate) const CRATES: [&str; 5] = ["namespaceclass", "bridge", "dpuservice", "sentinel", "engine"];
+
+/// Test programs by name.
+pub(crate) type Programs = BTreeMap<String, PathBuf>;
+
+/// Returns the tests that simulate a crate's controller, or all controllers for the engine.
+pub(crate) fn simulations(name: &str, programs: &Programs, tree: &Tree) -> Result<Vec<Suite>> {
+    let names: &[&str] = match name {
+        "namespaceclass" => &["simulation"],
+        "bridge" => &["simulated_bridge"],
+        "dpuservice" => &["simulated_dpuservice"],
+        "sentinel" => &["sentinel"],
+        _ => &["simulation", "simulated_bridge", "simulated_dpuservice", "sentinel"],
+    };
+    let suites =
+        names.iter().map(|name| suite(programs, tree, name, "sim/tests", "every_seed", &[], "mutants"));
+    suites.collect()
+}
+
+/// Returns the unit tests of a crate.
+pub(crate) fn unit_tests(name: &str, programs: &Programs, tree: &Tree) -> Result<Vec<Suite>> {
+    let program = format!("lockstep_{name}");
+    Ok(vec![suite(programs, tree, &program, &format!("core/{name}"), "", &[], "quick")?])
+}
+
+/// Returns the flows of a crate's controller, without those that inject a failure at every request. The Sentinel has none.
+pub(crate) fn flows(name: &str, programs: &Programs, tree: &Tree) -> Result<Vec<Suite>> {
+    let names: &[&str] = match name {
+        "sentinel" => &[],
+        "engine" => &["namespaceclass", "bridge", "dpuservice"],
+        _ => &[name],
+    };
+    let skipped = &["failures::", "failed_in_any_way", "replay::", "scale::"];
+    names.iter().map(|name| suite(programs, tree, name, "sim/tests", "", skipped, "quick")).collect()
+}
+
+/// Returns the arguments of `cargo test` for the programs of all these tests.
+pub(crate) fn arguments() -> Vec<String> {
+    let tests = [
+        "simulation",
+        "simulated_bridge",
+        "simulated_dpuservice",
+        "sentinel",
+        "namespaceclass",
+        "bridge",
+        "dpuservice",
+    ];
+    let mut arguments = vec!["--package=lockstep-sim-tests".to_owned(), "--lib".to_owned()];
+    arguments.extend(CRATES.map(|name| format!("--package=lockstep-{name}")));
+    arguments.extend(tests.map(|test| format!("--test={test}")));
+    arguments
+}
+
+fn suite(
+    programs: &Programs,
+    tree: &Tree,
+    name: &str,
+    directory: &str,
+    filter: &'static str,
+    skipped: &'static [&'static str],
+    tier: &'static str,
+) -> Result<Suite> {
+    let program = programs.get(name).with_context(|| format!("there is no test {name}"))?.clone();
+    Ok(Suite { program, directory: tree.root.join(directory), filter, skipped, tier })
+}
