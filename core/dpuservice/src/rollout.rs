@@ -250,3 +250,107 @@ pub fn rolled_out(store: &Store, key: &Name, service: &Service) -> Option<Findin
     };
     Some(Finding::broken(condition::ROLLED_OUT, reason, message))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::names::{APPLIED, CLUSTER, SERVICE};
+
+    const SINCE: &str = "2026-01-01T00:00:00Z";
+
+    fn cluster(index: usize) -> Name {
+        Name::new("fleet", &format!("c{index}"))
+    }
+
+    /// Returns an Application for each letter: `n` is new and healthy, `p` is new and in progress, `f` is new and has failed; `o` is old
+    /// and healthy, `x` is old and has failed, `d` is old on a cluster that is not ready.
+    fn apps(states: &str) -> Vec<(App, Name)> {
+        let app = |(index, state): (usize, char)| {
+            let health = match state {
+                'p' => "Progressing",
+                'f' | 'x' => "Degraded",
+                _ => "Healthy",
+            };
+            let owner = cluster(index);
+            let annotations = json!({ SERVICE: "team/svc", CLUSTER: owner.to_string(), APPLIED: "1" });
+            let status = json!({ "sync": { "status": "Synced" }, "health": { "status": health, "lastTransitionTime": SINCE } });
+            let object =
+                json!({ "metadata": { "name": owner.name, "annotations": annotations }, "status": status });
+            (App::read(&object).expect("an Application of a service"), owner)
+        };
+        states.chars().enumerate().map(app).collect()
+    }
+
+    fn progress<'a>(limit: usize, canaries: &[usize], states: &str, apps: &'a [(App, Name)]) -> Progress<'a> {
+        let member = |((app, cluster), state): (&'a (App, Name), char)| Member {
+            cluster,
+            app,
+            is_changed: "npf".contains(state),
+            is_up: state != 'd',
+            is_free: state == 'x',
+        };
+        let members = apps.iter().zip(states.chars()).map(member).collect();
+        Progress { limit, canaries: canaries.iter().map(|index| cluster(*index)).collect(), members }
+    }
+
+    #[test]
+    fn a_rollout_changes_some_clusters_and_withholds_the_others() {
+        // What each cluster waits for: `T` its turn, `C` the canaries, `L` all others. The last column says whether the rollout is halted.
+        for (limit, canaries, states, waits, is_halted) in [
+            (1, &[][..], "ooo", ".TT", false),
+            (2, &[], "ooo", "..T", false),
+            (1, &[], "noo", "..T", false),
+            (1, &[], "poo", ".TT", false),
+            (1, &[], "foo", ".TT", true),
+            (2, &[], "foo", "..T", false),
+            (1, &[], "xoo", ".TT", true),
+            (1, &[], "nnn", "...", false),
+            (1, &[], "fff", "...", false),
+            // Clusters that are not ready come last, and only if the others have shown that the change is good.
+            (1, &[], "nnd", "...", false),
+            (1, &[], "nod", "..L", false),
+            (1, &[], "npd", "..L", false),
+            (1, &[], "dd", ".L", false),
+            (2, &[], "ddd", "..L", false),
+            (1, &[1], "ooo", "C.C", false),
+            (2, &[1], "opo", "C.C", false),
+            (2, &[1], "ofo", "C.C", true),
+            (2, &[1], "odo", "CLC", true),
+            (1, &[1], "ono", "..T", false),
+            (1, &[7], "oo", "CC", true),
+            (2, &[0, 1], "noo", "..C", false),
+        ] {
+            let apps = apps(states);
+            let progress = progress(limit, canaries, states, &apps);
+            let withheld = progress.withheld();
+            let letter = |(_, cluster): &(App, Name)| match withheld.get(cluster) {
+                None => '.',
+                Some(&TURN) => 'T',
+                Some(&CANARIES) => 'C',
+                Some(&LAST) => 'L',
+                Some(other) => panic!("{other}"),
+            };
+            let halt = progress.halt(|members| members.count().to_string());
+            let seen: (String, bool) = (apps.iter().map(letter).collect(), halt.is_some());
+            assert_eq!(
+                seen,
+                (waits.to_owned(), is_halted),
+                "{states}, canaries {canaries:?}, at most {limit}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_change_is_in_progress_since_a_time() {
+        let of = |state: &str| {
+            let apps = apps(if state == "old" { "p" } else { state });
+            let mut progress = progress(1, &[], state, &apps);
+            progress.members[0].is_changed &= state != "old";
+            progress.members[0].progressing_since().map(str::to_owned)
+        };
+        assert_eq!(of("p").as_deref(), Some(SINCE));
+        assert_eq!((of("n"), of("f"), of("old")), (None, None, None));
+    }
+}

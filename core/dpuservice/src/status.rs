@@ -155,3 +155,29 @@ fn summary(findings: &[Finding]) -> Finding {
     };
     Finding { condition: condition::READY, status, reason, message }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_important_condition_is_the_summary() {
+        let finding = |condition, reason| Finding::broken(condition, reason, String::new());
+        let all = [
+            finding(condition::APPLICATIONS_READY, reason::PENDING),
+            finding(condition::APPLICATIONS_RECONCILED, reason::DELETION_PENDING),
+            finding(condition::APPLICATIONS_READY, reason::NOT_READY),
+            finding(condition::CLUSTER_SECRETS_RECONCILED, reason::FAILURE),
+            finding(condition::APPLICATIONS_RECONCILED, reason::ERROR),
+        ];
+        for count in 1..=all.len() {
+            let summary = summary(&all[..count]);
+            assert_eq!((summary.status, summary.reason), (Status::False, all[count - 1].reason));
+        }
+        let leaving = finding(condition::APP_PROJECT_RECONCILED, reason::DELETION_PENDING);
+        assert_eq!(summary(&[leaving.clone()]).status, Status::True, "the project still permits everything");
+        assert_eq!(summary(&[leaving, all[1].clone()]).reason, reason::DELETION_PENDING);
+        let none = summary(&[finding(condition::APPLICATIONS_RECONCILED, reason::NO_DPU_CLUSTERS)]);
+        assert_eq!((none.status, none.reason), (Status::False, reason::PENDING));
+    }
+}

@@ -80,3 +80,38 @@ impl Cached for Cluster {
         kubeconfig.chain([ClusterIndex::Named(self.name.clone())]).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn cluster(version: &str, phase: &str, ready: &str) -> Cluster {
+        let metadata = json!({ "namespace": "fleet", "name": "a", "resourceVersion": version, "creationTimestamp": "2026-01-01T00:00:00Z" });
+        let condition = |name: &str, status: &str| json!({ "type": name, "status": status, "message": format!("{name} is {status}"), "lastTransitionTime": "2026-01-02T00:00:00Z" });
+        let conditions = [condition("Created", "True"), condition("Ready", ready)];
+        Cluster::read(
+            &json!({ "metadata": metadata, "status": { "phase": phase, "conditions": conditions } }),
+        )
+    }
+
+    #[test]
+    fn what_dpf_reports_is_read() {
+        let (ready, unready) = (cluster("1", "Ready", "True"), cluster("1", "NotReady", "False"));
+        assert_eq!(
+            (ready.is_ready(), &*ready.message, &*ready.unready_since),
+            (true, "", "2026-01-01T00:00:00Z")
+        );
+        assert!(!unready.is_ready());
+        assert_eq!((&*unready.message, &*unready.unready_since), ("Ready is False", "2026-01-02T00:00:00Z"));
+        let unknown = cluster("1", "NotReady", "Unknown");
+        assert_eq!((&*unknown.message, &*unknown.unready_since), ("", "2026-01-02T00:00:00Z"));
+    }
+
+    #[test]
+    fn a_new_version_of_the_same_cluster_is_no_change() {
+        assert!(cluster("1", "Ready", "True").is_same(&cluster("2", "Ready", "True")));
+        assert!(!cluster("1", "Ready", "True").is_same(&cluster("1", "NotReady", "False")));
+    }
+}

@@ -91,3 +91,23 @@ fn literal(pattern: &str) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_new_version_of_the_same_project_is_no_change() {
+        let project = |version: &str, server: &str| {
+            let metadata =
+                json!({ "uid": "a", "resourceVersion": version, "labels": { MANAGED_BY: MANAGER } });
+            Project::read(
+                &json!({ "metadata": metadata, "spec": { "destinations": [{ "server": server, "namespace": "*" }] } }),
+            )
+        };
+        assert!(project("1", "https://a").is_same(&project("2", "https://a")));
+        assert!(!project("1", "https://a").is_same(&project("1", "https://b")));
+    }
+}

@@ -74,3 +74,34 @@ impl Cached for Service {
 pub fn service_ref(name: &Name) -> ObjectRef {
     name.object(&names::service())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_status_is_no_change() {
+        let service = |change: &dyn Fn(&mut Value)| {
+            let metadata =
+                json!({ "uid": "a", "generation": 1, "finalizers": [FINALIZER], "resourceVersion": "1" });
+            let mut object = json!({ "metadata": metadata, "spec": {}, "status": {} });
+            change(&mut object);
+            Service::read(&object)
+        };
+        let before = service(&|_| ());
+        let status = service(&|it| it["status"]["observedGeneration"] = json!(1));
+        let annotated = service(&|it| it["metadata"]["annotations"] = json!({ "a": "b" }));
+        assert!(before.is_same(&status) && before.is_same(&annotated));
+        assert!(!before.is_same(&service(&|it| it["metadata"]["uid"] = json!("b"))));
+        assert!(!before.is_same(&service(&|it| it["metadata"]["generation"] = json!(2))));
+        assert!(
+            !before
+                .is_same(&service(&|it| it["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")))
+        );
+        assert!(!before.is_same(&service(&|it| it["metadata"]["finalizers"] = json!([]))));
+        let others = service(&|it| it["metadata"]["finalizers"] = json!([FINALIZER, "example.com/hold"]));
+        assert!(before.is_same(&others));
+    }
+}
