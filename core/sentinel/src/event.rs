@@ -123,6 +123,25 @@ mod tests {
         ResourceType::read("clusters").unwrap()
     }
 
+    #[test]
+    fn ids_are_uuids_of_version_7_that_grow() {
+        let (mut ids, mut random) = (Ids::default(), Random::from_seed(1));
+        let now = wall("2026-01-01T00:00:00Z");
+        let millis = now.timestamp().as_millisecond();
+        let mut given = vec![ids.next(now, &mut random), ids.next(now, &mut random)];
+        // The clock goes back, and forward again.
+        given.push(ids.next(wall("2025-01-01T00:00:00Z"), &mut random));
+        given.push(ids.next(wall("2026-01-01T00:00:01Z"), &mut random));
+        assert!(given.is_sorted(), "{given:?}");
+        for (id, (later, counter)) in given.iter().zip([(0, 0), (0, 1), (0, 2), (1000, 0)]) {
+            let parts: Vec<&str> = id.split('-').collect();
+            assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12], "{id}");
+            assert_eq!(i64::from_str_radix(&[parts[0], parts[1]].concat(), 16), Ok(millis + later), "{id}");
+            assert_eq!(parts[2], format!("7{counter:03x}"), "the version, then the counter");
+            assert!(parts[3].starts_with(['8', '9', 'a', 'b']), "the variant: {id}");
+        }
+    }
+
     /// The released API serves any plural in its configuration.
     #[test]
     fn events_of_other_types_are_named_by_the_kind() {

@@ -55,10 +55,14 @@ fn nothing_is_remembered_of_a_namespace_that_a_new_list_shows_to_be_gone() {
 
 /// Returns a class with one resource, a namespace of it and its binding, as a new leader lists them.
 fn found(resource: &Value) -> Vec<Event> {
+    found_with(&json!([resource]))
+}
+
+fn found_with(resources: &Value) -> Vec<Event> {
     let metadata = |name: &str| json!({ "name": name, "namespace": name, "uid": name, "generation": 1, "resourceVersion": "1" });
     let mut namespace = json!({ "metadata": metadata("team") });
     namespace["metadata"]["labels"] = json!({ names::CLASS_LABEL: "web" });
-    let class = json!({ "metadata": metadata("web"), "spec": { "resources": [resource] } });
+    let class = json!({ "metadata": metadata("web"), "spec": { "resources": resources } });
     let owner = json!({ "uid": "team", "controller": true });
     let mut binding = json!({ "metadata": metadata("team"), "spec": { "className": "web" } });
     binding["metadata"]["ownerReferences"] = json!([owner]);
@@ -82,7 +86,10 @@ fn drive(operator: &mut Operator, events: Vec<Event>, now: Now, served: &[Arc<Ki
         let requests: Vec<Request> = waiting.drain(..).flat_map(step).collect();
         for Request { id, action } in requests {
             let outcome = match &action {
-                Action::Kube(KubeRequest::Discover { .. }) => Ok(Success::Kinds(served.to_vec())),
+                Action::Kube(KubeRequest::Discover { api_version }) => {
+                    let of_version = served.iter().filter(|kind| kind.api_version() == *api_version);
+                    Ok(Success::Kinds(of_version.cloned().collect()))
+                }
                 _ => Err(Failure::new(FailureClass::Unavailable, "cut")),
             };
             waiting.push(Event::Finished { id, outcome });
@@ -171,6 +178,42 @@ fn a_kind_that_returns_is_watched_again_at_once() {
     assert_eq!(asks(gone(), 4, &[]), ["unwatch"]);
     assert!(asks(vec![Event::TimerFired], 60, &[]).is_empty());
     assert_eq!(asks(vec![Event::TimerFired], 120, &served), ["watch"]);
+}
+
+#[test]
+fn a_watch_ends_when_its_kind_is_gone_or_unused() {
+    let widget = Kind::known("example.com", "v1", "Widget", "widgets", true);
+    let config_map = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+    let mut operator = operator();
+    let mut asks = |events: Vec<Event>, minutes: u64, served: &[&Arc<Kind>]| {
+        let now = Now { monotonic: Monotonic::from_elapsed(Duration::from_mins(minutes)), ..now() };
+        let served: Vec<Arc<Kind>> = served.iter().map(|kind| Arc::clone(kind)).collect();
+        let own = [names::namespace(), names::class(), names::binding()];
+        let watches = |action: Action| match action {
+            Action::Watch(WatchCommand::Start { kind, .. }) if !own.contains(&kind) => {
+                Some(format!("start {}", kind.kind))
+            }
+            Action::Watch(WatchCommand::Stop { kind }) => Some(format!("stop {}", kind.kind)),
+            _ => None,
+        };
+        drive(&mut operator, events, now, &served).into_iter().filter_map(watches).collect::<Vec<_>>()
+    };
+    let resource = |api_version: &str, kind: &str| json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": "a" } });
+    let events = found_with(&json!([resource("v1", "ConfigMap"), resource("example.com/v1", "Widget")]));
+    assert_eq!(asks(events, 0, &[&config_map, &widget]), ["start ConfigMap", "start Widget"]);
+    let listed = [list(&config_map, Vec::new()), list(&widget, Vec::new())].concat();
+    assert!(asks(listed, 1, &[&config_map, &widget]).is_empty());
+    // Each refusal makes the operator discover the kinds again.
+    let refused = || vec![failed(&widget, FailureClass::KindNotServed)];
+    assert!(asks(refused(), 2, &[&config_map, &widget]).is_empty());
+    assert_eq!(asks(refused(), 3, &[&config_map]), ["stop Widget"]);
+
+    let mut class =
+        json!({ "metadata": { "name": "web", "uid": "web", "generation": 2, "resourceVersion": "9" } });
+    class["spec"]["resources"] = json!([]);
+    let emptied = vec![Event::Applied { kind: names::class(), object: Arc::new(class) }];
+    assert!(asks(emptied, 4, &[&config_map]).is_empty(), "requests for it may be in progress");
+    assert_eq!(asks(vec![Event::TimerFired], 120, &[&config_map]), ["stop ConfigMap"]);
 }
 
 /// A Deployment sets its replica counts as soon as it exists, while others of its class are still being applied.

@@ -118,3 +118,27 @@ proptest! {
         let _ = read(&with(&json!({ "hyperfleetAPI": { "url": text }, "broker": { "url": text, "type": "rabbitmq" } })));
     }
 }
+
+#[test]
+fn a_url_has_a_scheme_and_a_host() {
+    let schemes = ["http", "https"];
+    for fine in
+        ["http://a", "https://a:8080/b?c#d", "https://user:pin@a/b", "http://[::1]:80", "http://a?b://c"]
+    {
+        assert!(is_url(fine, &schemes), "{fine}");
+    }
+    for bad in [
+        "a",
+        "ftp://a",
+        "http://",
+        "http:///a",
+        "http://?a",
+        "http://user@",
+        "http://:80",
+        "http://a b",
+        "http://a\n",
+        "://a",
+    ] {
+        assert!(!is_url(bad, &schemes), "{bad:?}");
+    }
+}

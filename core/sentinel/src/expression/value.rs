@@ -98,3 +98,57 @@ fn fits(value: &Value, left: &mut usize) -> bool {
         _ => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kube_cel::cel::{Context, Program};
+    use serde_json::json;
+
+    use super::*;
+
+    fn evaluated(expression: &str) -> Value {
+        Program::compile(expression).expect(expression).execute(&Context::default()).expect(expression)
+    }
+
+    #[test]
+    fn values_have_a_json_form_and_a_type() {
+        for (expression, expected, of) in [
+            ("null", json!(null), "null"),
+            ("true", json!(true), "bool"),
+            ("-1", json!(-1), "int"),
+            ("1u", json!(1), "uint"),
+            ("1.5", json!(1.5), "double"),
+            ("'a'", json!("a"), "string"),
+            ("timestamp('2026-01-01T00:00:00Z')", json!("2026-01-01T00:00:00+00:00"), "timestamp"),
+            ("[1, 'a']", json!([1, "a"]), "list"),
+            ("{'a': [true]}", json!({ "a": [true] }), "map"),
+        ] {
+            let value = evaluated(expression);
+            assert_eq!((to_json(&value), name(&value)), (Ok(expected), of), "{expression}");
+        }
+        let all = json!({ "a": [null, false, -1, u64::MAX, 1.5, "b"] });
+        assert_eq!(to_json(&from_json(&all)), Ok(all));
+        for (expression, of) in [("b'a'", "bytes"), ("duration('1h')", "duration")] {
+            let refused = to_json(&evaluated(expression)).expect_err("it has no JSON form");
+            assert!(refused.contains(of), "{refused}");
+        }
+    }
+
+    #[test]
+    fn large_values_are_refused_however_they_are_nested() {
+        let text = |bytes: usize| Value::String(Arc::new("a".repeat(bytes)));
+        let list = |items: Vec<Value>| Value::List(Arc::new(items));
+        let at_most = VALUE_MAX_BYTES - VALUE_BYTES;
+        assert!(check(&text(at_most)).is_ok() && check(&text(at_most + 1)).is_err());
+        assert!(check(&Value::Bytes(Arc::new(vec![0; at_most + 1]))).is_err());
+        assert!(check(&list(vec![text(at_most / 2), text(at_most / 2 - 2 * VALUE_BYTES)])).is_ok());
+        assert!(check(&list(vec![text(at_most / 2), text(at_most / 2)])).is_err());
+        assert!(check(&from_json(&json!({ "a": "b".repeat(at_most) }))).is_err());
+        assert!(check(&from_json(&json!({ ("a".repeat(at_most)): "b" }))).is_err());
+        assert!(check(&evaluated("duration('1h')")).is_ok());
+        let century = |days: i64| evaluated(&format!("duration('{}h')", days * 24));
+        assert!(
+            check(&century(DURATION_MAX_DAYS)).is_ok() && check(&century(-DURATION_MAX_DAYS - 1)).is_err()
+        );
+    }
+}

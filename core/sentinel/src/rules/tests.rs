@@ -120,3 +120,13 @@ fn a_resource_that_is_too_large_fails() {
     let (data, failures) = evaluation.data("x");
     assert_eq!((data.len(), failures.len()), (0, 1));
 }
+
+#[test]
+fn names_are_those_of_variables() {
+    for fine in ["a", "_", "aB_9", &"a".repeat(NAME_MAX)] {
+        assert!(is_name(fine), "{fine}");
+    }
+    for bad in ["", "9a", "a-b", "a.b", "ä", &"a".repeat(NAME_MAX + 1)] {
+        assert!(!is_name(bad), "{bad}");
+    }
+}
