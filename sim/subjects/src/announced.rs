@@ -6,28 +6,6 @@ use lockstep_engine::machine::Note;
 use lockstep_sim::cluster::What;
 use lockstep_sim::invariant::{Invariant, Moment};
 
-/// Returns the invariant that changed conditions are Events, from the check of a controller.
-pub(crate) const fn invariant(holds: fn(&Moment<'_>) -> Result<(), String>) -> Invariant {
-    Invariant {
-        name: "changed_conditions_are_events",
-        sentence: "A change of a condition that is documented to be an Event is announced as one when it is logged.",
-        holds,
-    }
-}
-
-pub(crate) fn of_namespaceclass(moment: &Moment<'_>) -> Result<(), String> {
-    changes_are_events(moment, |_, _, reason| !["Applying", "RollingOut"].contains(&reason))
-}
-
-/// Returns the invariant that problems are warnings in the log, and nothing else is, from the check of a controller.
-pub(crate) const fn warnings(holds: fn(&Moment<'_>) -> Result<(), String>) -> Invariant {
-    Invariant {
-        name: "problems_are_warnings",
-        sentence: "A changed condition is logged as a warning exactly if it reports a problem, not success or normal progress.",
-        holds,
-    }
-}
-
 /// The conditions of a Bridge that it copies from the HostedCluster.
 const COPIES: [&str; 3] = ["HostedClusterAvailable", "HostedClusterProgressing", "HostedClusterDegraded"];
 
@@ -44,47 +22,17 @@ const PENDING: [&str; 9] = [
     "Applied",
 ];
 
-pub(crate) fn warnings_of_namespaceclass(moment: &Moment<'_>) -> Result<(), String> {
-    problems_are_warnings(moment, |condition, status, reason| match (condition, status) {
-        ("ObjectsAdopted", "True") => Some(true),
-        ("ObjectsAdopted", _) => None,
-        (_, status) => Some(status != "True" && !["Applying", "RollingOut", "Paused"].contains(&reason)),
-    })
-}
-
-/// Pending work is a problem only if the cluster was ready before; this is not checked.
-pub(crate) fn warnings_of_bridge(moment: &Moment<'_>) -> Result<(), String> {
-    problems_are_warnings(moment, |condition, status, reason| match (condition, status) {
-        ("Ready", "False") if PENDING.contains(&reason) => None,
-        (_, "False") => Some(!COPIES.contains(&condition) && !PENDING.contains(&reason)),
-        _ => Some(false),
-    })
-}
-
-pub(crate) fn warnings_of_dpuservice(moment: &Moment<'_>) -> Result<(), String> {
-    problems_are_warnings(moment, |_, status, reason| match (status, reason) {
-        ("True", reason) => Some(reason == "ValuesRounded"),
-        (_, reason) => Some(!["Pending", "AwaitingDeletion", "Paused", "RollingOut"].contains(&reason)),
-    })
-}
-
-/// Checks the level of each changed condition that a step logs. The arguments of `is_problem` are the type, the status and the reason; it
-/// returns nothing if they do not decide.
-fn problems_are_warnings(
-    moment: &Moment<'_>,
-    is_problem: impl Fn(&str, &str, &str) -> Option<bool>,
-) -> Result<(), String> {
-    let What::Stepped { step, .. } = &moment.entry.what else { return Ok(()) };
-    for note in &step.notes {
-        let Note::ConditionChanged { object, condition, status, reason, warning, .. } = note else {
-            continue;
-        };
-        if is_problem(condition, status, reason).is_some_and(|problem| problem != *warning) {
-            let level = if *warning { "a warning" } else { "no warning" };
-            return Err(format!("{condition} {status}, {reason}, of {object} is logged as {level}"));
-        }
+/// Returns the invariant that changed conditions are Events, from the check of a controller.
+pub(crate) const fn invariant(holds: fn(&Moment<'_>) -> Result<(), String>) -> Invariant {
+    Invariant {
+        name: "changed_conditions_are_events",
+        sentence: "A change of a condition that is documented to be an Event is announced as one when it is logged.",
+        holds,
     }
-    Ok(())
+}
+
+pub(crate) fn of_namespaceclass(moment: &Moment<'_>) -> Result<(), String> {
+    changes_are_events(moment, |_, _, reason| !["Applying", "RollingOut"].contains(&reason))
 }
 
 /// Pending work of a cluster that was ready before is an Event as well; this is not checked.
@@ -130,6 +78,58 @@ fn changes_are_events(
                 "{object}: only {events} of these changes are Events: {}",
                 changes.join("; ")
             ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the invariant that problems are warnings in the log, and nothing else is, from the check of a controller.
+pub(crate) const fn warnings(holds: fn(&Moment<'_>) -> Result<(), String>) -> Invariant {
+    Invariant {
+        name: "problems_are_warnings",
+        sentence: "A changed condition is logged as a warning exactly if it reports a problem, not success or normal progress.",
+        holds,
+    }
+}
+
+pub(crate) fn warnings_of_namespaceclass(moment: &Moment<'_>) -> Result<(), String> {
+    problems_are_warnings(moment, |condition, status, reason| match (condition, status) {
+        ("ObjectsAdopted", "True") => Some(true),
+        ("ObjectsAdopted", _) => None,
+        (_, status) => Some(status != "True" && !["Applying", "RollingOut", "Paused"].contains(&reason)),
+    })
+}
+
+/// Pending work is a problem only if the cluster was ready before; this is not checked.
+pub(crate) fn warnings_of_bridge(moment: &Moment<'_>) -> Result<(), String> {
+    problems_are_warnings(moment, |condition, status, reason| match (condition, status) {
+        ("Ready", "False") if PENDING.contains(&reason) => None,
+        (_, "False") => Some(!COPIES.contains(&condition) && !PENDING.contains(&reason)),
+        _ => Some(false),
+    })
+}
+
+pub(crate) fn warnings_of_dpuservice(moment: &Moment<'_>) -> Result<(), String> {
+    problems_are_warnings(moment, |_, status, reason| match (status, reason) {
+        ("True", reason) => Some(reason == "ValuesRounded"),
+        (_, reason) => Some(!["Pending", "AwaitingDeletion", "Paused", "RollingOut"].contains(&reason)),
+    })
+}
+
+/// Checks the level of each changed condition that a step logs. The arguments of `is_problem` are the type, the status and the reason; it
+/// returns nothing if they do not decide.
+fn problems_are_warnings(
+    moment: &Moment<'_>,
+    is_problem: impl Fn(&str, &str, &str) -> Option<bool>,
+) -> Result<(), String> {
+    let What::Stepped { step, .. } = &moment.entry.what else { return Ok(()) };
+    for note in &step.notes {
+        let Note::ConditionChanged { object, condition, status, reason, warning, .. } = note else {
+            continue;
+        };
+        if is_problem(condition, status, reason).is_some_and(|problem| problem != *warning) {
+            let level = if *warning { "a warning" } else { "no warning" };
+            return Err(format!("{condition} {status}, {reason}, of {object} is logged as {level}"));
         }
     }
     Ok(())

@@ -25,16 +25,18 @@ impl Woven {
         self.places.iter().any(|place| place.id == id)
     }
 
-    /// Returns the mutants with code in a range of the source, or else those with the smallest part of the source around it.
+    /// Returns the mutants that a part of the result is about: the one with that code, or else the one with the smallest part of the
+    /// source around it, or else all with code in it.
     pub(crate) fn mutants_at(&self, at: &Range<usize>) -> Vec<u32> {
-        let overlaps = |place: &&Place| place.own.start < at.end && at.start < place.own.end;
-        let own: Vec<u32> = self.places.iter().filter(overlaps).map(|place| place.id).collect();
-        if !own.is_empty() {
-            return own;
+        let contains = |range: &Range<usize>| range.start <= at.start && at.end <= range.end;
+        let own = self.places.iter().find(|place| contains(&place.own));
+        let around =
+            self.places.iter().filter(|place| contains(&place.all)).min_by_key(|place| place.all.len());
+        if let Some(place) = own.or(around) {
+            return vec![place.id];
         }
-        let around = |place: &&Place| place.all.start <= at.start && at.end <= place.all.end;
-        let smallest = self.places.iter().filter(around).min_by_key(|place| place.all.len());
-        smallest.map(|place| place.id).into_iter().collect()
+        let overlaps = |place: &&Place| place.own.start < at.end && at.start < place.own.end;
+        self.places.iter().filter(overlaps).map(|place| place.id).collect()
     }
 }
 
@@ -100,8 +102,9 @@ mod tests {
         ];
         let woven = weave("abcdef", edits);
         assert_eq!(woven.source, "{ab(<cde>)[f]}");
-        assert_eq!(woven.mutants_at(&(4..5)), [2]);
-        assert_eq!(woven.mutants_at(&(5..6)), [2], "it is in the smallest part");
-        assert_eq!(woven.mutants_at(&(1..2)), [4]);
+        assert_eq!(woven.mutants_at(&(4..5)), [2], "it is its code");
+        assert_eq!(woven.mutants_at(&(5..7)), [2], "it is in the smallest part");
+        assert_eq!(woven.mutants_at(&(4..11)), [4], "others are only a part of it");
+        assert_eq!(weave("ab", vec![edit(5, 1..2, "(", ")")]).mutants_at(&(0..3)), [5]);
     }
 }
