@@ -75,7 +75,7 @@ fn main() -> Result<()> {
     let mut rows: Vec<Row<'_>> = CRATES.into_iter().filter(is_chosen).map(of_crate).collect();
     ensure!(rows.iter().any(|row| !row.viable.is_empty()), "the shard has no mutants");
     for row in &mut rows {
-        for suite in simulations(row.name, &programs, &tree)? {
+        for suite in simulations(row.name, &programs, &tree.root)? {
             let judgement = suite.judge(&row.survivors(), &tree.memory)?;
             row.reached.extend(judgement.reached);
             row.simulated.extend(judgement.noticed.intersection(&row.viable));
@@ -85,7 +85,7 @@ fn main() -> Result<()> {
     }
     for row in &mut rows {
         let mut reached = row.reached.clone();
-        for suite in [unit_tests(row.name, &programs, &tree)?, flows(row.name, &programs, &tree)?]
+        for suite in [unit_tests(row.name, &programs, &tree.root)?, flows(row.name, &programs, &tree.root)?]
             .into_iter()
             .flatten()
         {

@@ -1,12 +1,11 @@
 //! Which tests notice mutants of which crate.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
 use crate::judge::Suite;
-use crate::tree::Tree;
 
 /// The crates with mutants. Each is compiled with those of all, so that nothing is compiled again for another crate.
 pub(crate) const CRATES: [&str; 5] = ["namespaceclass", "bridge", "dpuservice", "sentinel", "engine"];
@@ -15,7 +14,7 @@ pub(crate) const CRATES: [&str; 5] = ["namespaceclass", "bridge", "dpuservice", 
 pub(crate) type Programs = BTreeMap<String, PathBuf>;
 
 /// Returns the tests that simulate a crate's controller, or all controllers for the engine.
-pub(crate) fn simulations(name: &str, programs: &Programs, tree: &Tree) -> Result<Vec<Suite>> {
+pub(crate) fn simulations(name: &str, programs: &Programs, root: &Path) -> Result<Vec<Suite>> {
     let names: &[&str] = match name {
         "namespaceclass" => &["simulation"],
         "bridge" => &["simulated_bridge"],
@@ -24,25 +23,25 @@ pub(crate) fn simulations(name: &str, programs: &Programs, tree: &Tree) -> Resul
         _ => &["simulation", "simulated_bridge", "simulated_dpuservice", "sentinel"],
     };
     let suites =
-        names.iter().map(|name| suite(programs, tree, name, "sim/tests", "every_seed", &[], "mutants"));
+        names.iter().map(|name| suite(programs, root, name, "sim/tests", "every_seed", &[], "mutants"));
     suites.collect()
 }
 
 /// Returns the unit tests of a crate.
-pub(crate) fn unit_tests(name: &str, programs: &Programs, tree: &Tree) -> Result<Vec<Suite>> {
+pub(crate) fn unit_tests(name: &str, programs: &Programs, root: &Path) -> Result<Vec<Suite>> {
     let program = format!("lockstep_{name}");
-    Ok(vec![suite(programs, tree, &program, &format!("core/{name}"), "", &[], "quick")?])
+    Ok(vec![suite(programs, root, &program, &format!("core/{name}"), "", &[], "quick")?])
 }
 
 /// Returns the flows of a crate's controller, without those that inject a failure at every request. The Sentinel has none.
-pub(crate) fn flows(name: &str, programs: &Programs, tree: &Tree) -> Result<Vec<Suite>> {
+pub(crate) fn flows(name: &str, programs: &Programs, root: &Path) -> Result<Vec<Suite>> {
     let names: &[&str] = match name {
         "sentinel" => &[],
         "engine" => &["namespaceclass", "bridge", "dpuservice"],
         _ => &[name],
     };
     let skipped = &["failures::", "failed_in_any_way", "replay::", "scale::"];
-    names.iter().map(|name| suite(programs, tree, name, "sim/tests", "", skipped, "quick")).collect()
+    names.iter().map(|name| suite(programs, root, name, "sim/tests", "", skipped, "quick")).collect()
 }
 
 /// Returns the arguments of `cargo test` for the programs of all these tests.
@@ -64,7 +63,7 @@ pub(crate) fn arguments() -> Vec<String> {
 
 fn suite(
     programs: &Programs,
-    tree: &Tree,
+    root: &Path,
     name: &str,
     directory: &str,
     filter: &'static str,
@@ -72,5 +71,5 @@ fn suite(
     tier: &'static str,
 ) -> Result<Suite> {
     let program = programs.get(name).with_context(|| format!("there is no test {name}"))?.clone();
-    Ok(Suite { program, directory: tree.root.join(directory), filter, skipped, tier })
+    Ok(Suite { program, directory: root.join(directory), filter, skipped, tier })
 }
