@@ -227,3 +227,121 @@ impl Controller {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A namespace with the generation of the class that it has, and whether it is ready.
+    type Bound<'a> = (&'a str, &'a str, i64, bool);
+
+    /// Returns a class `web` of generation 2 with this rollout, and the bindings of namespaces.
+    fn store(rollout: &Value, condition: &Value, bound: &[Bound<'_>]) -> (Store, Class) {
+        let mut store = Store::default();
+        let object = json!({
+            "metadata": { "name": "web", "uid": "web", "generation": 2, "resourceVersion": "1" },
+            "spec": { "rollout": rollout },
+            "status": { "conditions": condition },
+        });
+        store.classes.observe("web".to_owned(), Class::read(&Arc::new(object.clone())));
+        for (name, class, generation, is_ready) in bound {
+            let ready = json!({
+                "type": "Ready", "status": if *is_ready { "True" } else { "False" }, "reason": "a", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            });
+            let status = json!({
+                "observedClassName": class, "observedClassUid": class, "observedClassGeneration": generation, "conditions": [ready],
+            });
+            let mut binding = json!({ "metadata": { "name": name, "namespace": name, "resourceVersion": "1" }, "spec": { "className": class }, "status": status });
+            if name.starts_with("leaving") {
+                binding["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            }
+            store.bindings.observe((*name).to_owned(), Binding::read(&binding));
+        }
+        (store, Class::read(&Arc::new(object)))
+    }
+
+    #[test]
+    fn only_canaries_with_the_class_are_waited_for() {
+        let canaries = |canaries: &[&str], bound: &[Bound<'_>]| {
+            let (store, class) = store(&json!({ "canaries": canaries }), &json!([]), bound);
+            let (canaries_only, unproven) = store.unproven("web", &class);
+            (canaries_only, unproven.into_iter().map(str::to_owned).collect::<Vec<_>>())
+        };
+        let none = Vec::<String>::new();
+        assert_eq!(canaries(&[], &[("a", "web", 1, true)]), (false, none.clone()));
+        assert_eq!(
+            canaries(&["a", "b"], &[("a", "web", 2, true), ("b", "web", 2, true)]),
+            (false, none.clone())
+        );
+        assert_eq!(
+            canaries(&["a", "b"], &[("a", "web", 2, true), ("b", "web", 1, true)]),
+            (true, vec!["b".to_owned()])
+        );
+        assert_eq!(canaries(&["a"], &[("a", "web", 2, false)]), (true, vec!["a".to_owned()]));
+        assert_eq!(
+            canaries(&["a", "b"], &[("a", "web", 2, true), ("b", "other", 1, true)]),
+            (false, none.clone())
+        );
+        assert_eq!(
+            canaries(&["a", "leaving"], &[("a", "web", 2, true), ("leaving", "web", 1, true)]),
+            (false, none.clone())
+        );
+        assert_eq!(canaries(&["gone", "leaving"], &[("leaving", "web", 2, true)]), (true, none));
+    }
+
+    #[test]
+    fn places_are_free_for_as_many_as_are_neither_unready_nor_admitted() {
+        let bound =
+            [("a", "web", 1, true), ("b", "web", 1, false), ("c", "web", 1, true), ("d", "other", 1, false)];
+        let (mut store, _) = store(&json!({ "maxUnavailable": 3 }), &json!([]), &bound);
+        assert_eq!((store.free_places("web"), store.free_places("other")), (Some(2), None));
+        for (namespace, class, free) in
+            [("b", "web", 2), ("d", "other", 2), ("e", "other", 2), ("a", "web", 1), ("c", "web", 0)]
+        {
+            store.admitted.insert(namespace.to_owned(), class.to_owned());
+            assert_eq!(store.free_places("web"), Some(free), "{namespace} of {class} is admitted");
+        }
+    }
+
+    #[test]
+    fn a_halt_is_reported_again_only_while_it_exists() {
+        let halted = |generation: i64, reason: &str| {
+            json!([{
+                "type": ROLLED_OUT, "status": "False", "reason": reason, "message": "", "observedGeneration": generation,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }])
+        };
+        let was_halted = |condition: Value, rollout: Value, bound: &[Bound<'_>]| {
+            let (store, class) = store(&rollout, &condition, bound);
+            store.was_halted("web", &class)
+        };
+        let limit = || json!({ "maxUnavailable": 1 });
+        let (waiting, unready) = (("a", "web", 1, true), ("b", "web", 2, false));
+        assert!(was_halted(halted(2, reason::HALTED), limit(), &[waiting, unready]));
+        assert!(!was_halted(json!([]), limit(), &[waiting, unready]), "it was not reported");
+        assert!(
+            !was_halted(halted(1, reason::HALTED), limit(), &[waiting, unready]),
+            "it is about an earlier generation"
+        );
+        assert!(!was_halted(halted(2, reason::ROLLING_OUT), limit(), &[waiting, unready]));
+        assert!(
+            !was_halted(halted(2, reason::HALTED), limit(), &[("a", "web", 2, true), unready]),
+            "no namespace waits"
+        );
+        assert!(
+            !was_halted(halted(2, reason::HALTED), limit(), &[waiting, ("b", "web", 2, true)]),
+            "a place is free"
+        );
+        let canaries = |name: &str| json!({ "maxUnavailable": 2, "canaries": [name] });
+        assert!(
+            was_halted(halted(2, reason::HALTED), canaries("b"), &[waiting, unready]),
+            "a canary is not ready"
+        );
+        assert!(!was_halted(halted(2, reason::HALTED), canaries("a"), &[waiting]), "a canary can be changed");
+    }
+}
