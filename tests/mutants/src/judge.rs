@@ -77,7 +77,9 @@ impl Suite {
         let file = Mutex::new(OpenOptions::new().create(true).append(true).open(&path)?);
         let verdicts = in_parallel(&open.into_iter().collect::<Vec<_>>(), |id| {
             let verdict = self.verdict(*id, &tests)?;
-            writeln!(file.lock().expect("no thread panics"), "{id} {verdict}")?;
+            // In one write, so that a run that is interrupted leaves whole lines.
+            let line = format!("{id} {verdict}\n");
+            file.lock().expect("no thread panics").write_all(line.as_bytes())?;
             Ok((*id, verdict))
         })?;
         for (id, verdict) in verdicts {

@@ -16,6 +16,7 @@ use std::path::Path;
 use anyhow::{Result, bail, ensure};
 use clap::Parser;
 
+use self::judge::{Judgement, Suite};
 use self::mutant::Mutant;
 use self::suites::{CRATES, flows, simulations, unit_tests};
 use self::tree::Tree;
@@ -37,19 +38,37 @@ fn shard(text: &str) -> Result<(usize, usize), String> {
         .ok_or_else(|| "the first of 100 shards is 0/100, the last one 99/100".to_owned())
 }
 
-/// The mutants of a crate, and which of them are noticed.
+/// The mutants of a crate, and what the tests have said about them so far.
 struct Row<'a> {
     name: &'a str,
     viable: BTreeSet<u32>,
     reached: BTreeSet<u32>,
-    simulated: BTreeSet<u32>,
     noticed: BTreeSet<u32>,
+    /// The same for the simulation alone.
+    simulation: Judgement,
 }
 
 impl Row<'_> {
-    /// Returns the mutants that no test has noticed.
-    fn survivors(&self) -> BTreeSet<u32> {
-        self.viable.difference(&self.noticed).copied().collect()
+    /// Lets a suite judge the mutants that no test has noticed so far.
+    fn judge(&mut self, suite: &Suite, memory: &Path) -> Result<()> {
+        let survivors = self.viable.difference(&self.noticed).copied().collect();
+        let judgement = suite.judge(&survivors, memory)?;
+        self.reached.extend(judgement.reached.intersection(&survivors));
+        self.noticed.extend(judgement.noticed.intersection(&survivors));
+        Ok(())
+    }
+
+    /// Prints the mutants that the simulation has not noticed.
+    fn print_missed(&self, mutants: &[Mutant]) {
+        for id in self.viable.difference(&self.simulation.noticed) {
+            let by = if self.noticed.contains(id) { "noticed by other tests" } else { "survived" };
+            let why = match (self.simulation.reached.contains(id), self.reached.contains(id)) {
+                (true, _) => "",
+                (false, true) => ", not reached by the simulation",
+                (false, false) => ", not reached",
+            };
+            println!("{by}{why}: {}", mutants[*id as usize].name);
+        }
     }
 }
 
@@ -70,45 +89,32 @@ fn main() -> Result<()> {
         let own: Vec<&Mutant> = mutants.iter().filter(|it| it.package == package).collect();
         let own = own.into_iter().skip(shard).step_by(shards).map(|it| it.id);
         let viable = own.filter(|id| !rejected.contains(id)).collect();
-        Row { name, viable, reached: BTreeSet::new(), simulated: BTreeSet::new(), noticed: BTreeSet::new() }
+        let (reached, noticed, simulation) = (BTreeSet::new(), BTreeSet::new(), Judgement::default());
+        Row { name, viable, reached, noticed, simulation }
     };
     let mut rows: Vec<Row<'_>> = CRATES.into_iter().filter(is_chosen).map(of_crate).collect();
     ensure!(rows.iter().any(|row| !row.viable.is_empty()), "the shard has no mutants");
     for row in &mut rows {
         for suite in simulations(row.name, &programs, &tree.root)? {
-            let judgement = suite.judge(&row.survivors(), &tree.memory)?;
-            row.reached.extend(judgement.reached);
-            row.simulated.extend(judgement.noticed.intersection(&row.viable));
-            row.noticed.extend(&row.simulated);
+            row.judge(&suite, &tree.memory)?;
         }
-        println!("{}: {} of {} noticed by the simulation", row.name, row.simulated.len(), row.viable.len());
+        row.simulation = Judgement { reached: row.reached.clone(), noticed: row.noticed.clone() };
+        println!("{}: {} of {} noticed by the simulation", row.name, row.noticed.len(), row.viable.len());
     }
     for row in &mut rows {
-        let mut reached = row.reached.clone();
-        for suite in [unit_tests(row.name, &programs, &tree.root)?, flows(row.name, &programs, &tree.root)?]
-            .into_iter()
-            .flatten()
-        {
-            let judgement = suite.judge(&row.survivors(), &tree.memory)?;
-            reached.extend(judgement.reached);
-            row.noticed.extend(judgement.noticed.intersection(&row.viable));
+        let others = [unit_tests(row.name, &programs, &tree.root)?, flows(row.name, &programs, &tree.root)?];
+        for suite in others.iter().flatten() {
+            row.judge(suite, &tree.memory)?;
         }
-        for id in row.viable.difference(&row.simulated) {
-            let by = if row.noticed.contains(id) { "noticed by other tests" } else { "survived" };
-            let why = match (row.reached.contains(id), reached.contains(id)) {
-                (true, _) => "",
-                (false, true) => ", not reached by the simulation",
-                (false, false) => ", not reached",
-            };
-            println!("{by}{why}: {}", mutants[*id as usize].name);
-        }
+        row.print_missed(&mutants);
     }
     println!(
         "\n{:<16} {:>6} {:>24} {:>14} {:>10}",
         "crate", "viable", "noticed by simulation", "by all tests", "survived"
     );
     for row in rows {
-        let [viable, simulated, noticed] = [&row.viable, &row.simulated, &row.noticed].map(BTreeSet::len);
+        let [viable, simulated, noticed] =
+            [&row.viable, &row.simulation.noticed, &row.noticed].map(BTreeSet::len);
         println!("{:<16} {viable:>6} {simulated:>24} {noticed:>14} {:>10}", row.name, viable - noticed);
     }
     Ok(())
