@@ -175,7 +175,11 @@ mod tests {
             assert_eq!((summary.status, summary.reason), (Status::False, all[count - 1].reason));
         }
         let leaving = finding(condition::APP_PROJECT_RECONCILED, reason::DELETION_PENDING);
-        assert_eq!(summary(&[leaving.clone()]).status, Status::True, "the project still permits everything");
+        assert_eq!(
+            summary(std::slice::from_ref(&leaving)).status,
+            Status::True,
+            "the project still permits everything"
+        );
         assert_eq!(summary(&[leaving, all[1].clone()]).reason, reason::DELETION_PENDING);
         let none = summary(&[finding(condition::APPLICATIONS_RECONCILED, reason::NO_DPU_CLUSTERS)]);
         assert_eq!((none.status, none.reason), (Status::False, reason::PENDING));

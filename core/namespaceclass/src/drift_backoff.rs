@@ -74,9 +74,8 @@ impl DriftBackoff {
     pub fn settle(&mut self, content: &Content, now: Monotonic) -> bool {
         self.rows.retain_mut(|row| {
             let is_it = |entry: &&Arc<ClassResource>| {
+                // The content includes the kind and the name.
                 (&entry.content, &entry.values) == (&row.entry.content, &row.entry.values)
-                    && entry.name == row.entry.name
-                    && entry.has_kind_of(&row.entry)
             };
             let Some(entry) = content.entries.iter().find(is_it) else { return false };
             // Its index within the class may have changed.

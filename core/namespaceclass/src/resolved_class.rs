@@ -66,11 +66,6 @@ impl ClassResource {
         (self.kind.group.clone(), self.kind.kind.clone(), self.name.clone())
     }
 
-    /// Returns whether both are of one kind, whatever the version.
-    pub fn has_kind_of(&self, other: &Self) -> bool {
-        (&self.kind.group, &self.kind.kind) == (&other.kind.group, &other.kind.kind)
-    }
-
     /// Returns the manifest for a namespace. Its binding, which is named like it and has this uid, becomes the resource's
     /// controller. An object that existed before and is to be kept has no owner, or the garbage collector would remove it
     /// with the binding.

@@ -27,10 +27,13 @@ pub(crate) fn simulations(name: &str, programs: &Programs, root: &Path) -> Resul
     suites.collect()
 }
 
-/// Returns the unit tests of a crate.
+/// Returns the unit tests of a crate, or of all crates for the engine.
 pub(crate) fn unit_tests(name: &str, programs: &Programs, root: &Path) -> Result<Vec<Suite>> {
-    let program = format!("lockstep_{name}");
-    Ok(vec![suite(programs, root, &program, &format!("core/{name}"), "", &[], "quick")?])
+    let names: &[&str] = if name == "engine" { &CRATES } else { &[name] };
+    let tests = names.iter().map(|name| {
+        suite(programs, root, &format!("lockstep_{name}"), &format!("core/{name}"), "", &[], "quick")
+    });
+    tests.collect()
 }
 
 /// Returns the flows of a crate's controller, without those that inject a failure at every request. The Sentinel has none.

@@ -102,3 +102,52 @@ fn rollout(store: &Store, apps: &BTreeMap<&Name, Option<&App>>) -> Rollout {
         clusters: format!("{well}/{}", apps.len()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::names::{CLUSTER, SERVICE};
+
+    /// Returns a status with this many bytes of resources, and as many of history, for one cluster.
+    fn status(resources: usize, history: usize) -> DPUServiceStatus {
+        let item = |bytes: usize| json!({ "name": "a".repeat(bytes) });
+        let mut status = DPUServiceStatus::default();
+        status.resources.insert("a".to_owned(), vec![item(resources)]);
+        status.history.insert("a".to_owned(), vec![item(history)]);
+        status
+    }
+
+    #[test]
+    fn a_status_that_is_too_large_loses_its_history_first() {
+        let kept = |mut status: DPUServiceStatus| {
+            shrink(&mut status);
+            (!status.resources.is_empty(), !status.history.is_empty())
+        };
+        assert_eq!(kept(status(1000, 1000)), (true, true));
+        assert_eq!(kept(status(1000, STATUS_MAX_BYTES)), (true, false));
+        assert_eq!(kept(status(STATUS_MAX_BYTES, 1000)), (false, false));
+    }
+
+    #[test]
+    fn the_rollout_has_the_worst_state_of_all_clusters() {
+        let app = |sync: &str, health: &str| {
+            let annotations = json!({ SERVICE: "team/svc", CLUSTER: "fleet/a" });
+            let status = json!({ "sync": { "status": sync }, "health": { "status": health } });
+            App::read(&json!({ "metadata": { "annotations": annotations }, "status": status }))
+                .expect("an Application")
+        };
+        let [a, b] = ["a", "b"].map(|name| Name::new("fleet", name));
+        let (well, odd) = (app("Synced", "Healthy"), app("OutOfSync", "Strange"));
+        let worst = |apps: &[(&Name, Option<&App>)]| {
+            let rollout = rollout(&Store::default(), &apps.iter().copied().collect());
+            (rollout.sync, rollout.health)
+        };
+        let said = |sync: &str, health: &str| (sync.to_owned(), health.to_owned());
+        assert_eq!(worst(&[]), said("", ""));
+        assert_eq!(worst(&[(&a, Some(&well))]), said("Synced", "Healthy"));
+        assert_eq!(worst(&[(&a, Some(&well)), (&b, Some(&odd))]), said("OutOfSync", "Unknown"));
+        assert_eq!(worst(&[(&a, Some(&well)), (&b, None)]), said("OutOfSync", "Missing"));
+    }
+}
