@@ -156,3 +156,67 @@ fn has_let(operand: &syn::Expr) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::weave::weave;
+
+    /// Returns the source with mutants in it, and those that are not viable. A mutant has a genre, what it replaces, and by what.
+    fn woven(source: &str, mutants: &[(Genre, &str, &str)]) -> (String, Vec<u32>) {
+        let mutant = |((genre, replaced, replacement), id): (&(Genre, &str, &str), u32)| {
+            let start = source.find(replaced).expect(replaced);
+            let (package, file, name) = (String::new(), String::new(), String::new());
+            let (replaced, replacement) = (start..start + replaced.len(), (*replacement).to_owned());
+            Mutant { id, package, file, replaced, replacement, genre: *genre, name }
+        };
+        let mutants: Vec<Mutant> = mutants.iter().zip(0..).map(mutant).collect();
+        let Edits { edits, invalid } = edits(source, &mutants.iter().collect::<Vec<_>>()).expect("a source");
+        (weave(source, edits).source, invalid)
+    }
+
+    #[test]
+    fn each_genre_is_behind_its_condition() {
+        use Genre::{BinaryOperator, FnValue, MatchArm, MatchArmGuard, StructField, UnaryOperator};
+        for (source, mutants, expected) in [
+            (
+                "fn a(x: u8) -> bool { x == 1 }",
+                &[(FnValue, "x == 1", "true"), (BinaryOperator, "==", "!=")][..],
+                "fn a(x: u8) -> bool { if crate::is_mutant(0) { return true; } \
+                 (if crate::is_mutant(1) { x  !=  1 } else { x == 1 }) }",
+            ),
+            (
+                "fn a() -> impl Iterator<Item = u8> { [1].into_iter() }",
+                &[(FnValue, "[1].into_iter()", EMPTY)],
+                "fn a() -> impl Iterator<Item = u8> { let every = { [1].into_iter() }; \
+                 Iterator::take(every, if crate::is_mutant(0) { 0 } else { usize::MAX }) }",
+            ),
+            (
+                "fn a(x: bool) -> bool { !x }",
+                &[(UnaryOperator, "!", "")],
+                "fn a(x: bool) -> bool { (if crate::is_mutant(0) {   x } else { !x }) }",
+            ),
+            (
+                "fn a(b: S) -> S { S { c: 1, ..b } }",
+                &[(StructField, "c: 1,", "")],
+                "fn a(b: S) -> S { (if crate::is_mutant(0) { S {    ..b } } else { S { c: 1, ..b } }) }",
+            ),
+            (
+                "fn a(x: u8) { match x { 1 => {} 2 if B => {} _ => {} } }",
+                &[(MatchArm, "1 => {}", ""), (MatchArm, "2 if B => {}", ""), (MatchArmGuard, "B", "true")],
+                "fn a(x: u8) { match x { 1 if !crate::is_mutant(0) => {} \
+                 2 if !crate::is_mutant(1) && ((if crate::is_mutant(2) {  true  } else { B })) => {} _ => {} } }",
+            ),
+        ] {
+            assert_eq!(woven(source, mutants), (expected.to_owned(), Vec::new()));
+        }
+    }
+
+    #[test]
+    fn what_can_t_compile_is_left_out() {
+        let joined = "fn a(x: Option<u8>, y: bool) { if let Some(_) = x && y {} }";
+        assert_eq!(woven(joined, &[(Genre::BinaryOperator, "&&", "||")]), (joined.to_owned(), vec![0]));
+        let needed = "fn a(x: bool) { match x { true => {} false => {} } }";
+        assert_eq!(woven(needed, &[(Genre::MatchArm, "true => {}", "")]), (needed.to_owned(), vec![0]));
+    }
+}
