@@ -1,6 +1,6 @@
 //! Which tests notice mutants of which crate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -13,18 +13,32 @@ pub(crate) const CRATES: [&str; 5] = ["namespaceclass", "bridge", "dpuservice", 
 /// Test programs by name.
 pub(crate) type Programs = BTreeMap<String, PathBuf>;
 
-/// Returns the tests that simulate a crate's controller, or all controllers for the engine.
-pub(crate) fn simulations(name: &str, programs: &Programs, root: &Path) -> Result<Vec<Suite>> {
-    let names: &[&str] = match name {
+/// Returns the programs that simulate a crate's controller, or all controllers for the engine.
+fn searched_by(name: &str) -> &'static [&'static str] {
+    match name {
         "namespaceclass" => &["simulation"],
         "bridge" => &["simulated_bridge"],
         "dpuservice" => &["simulated_dpuservice"],
         "sentinel" => &["sentinel"],
         _ => &["simulation", "simulated_bridge", "simulated_dpuservice", "sentinel"],
-    };
-    let suites =
-        names.iter().map(|name| suite(programs, root, name, "sim/tests", "every_seed", &[], "mutants"));
-    suites.collect()
+    }
+}
+
+/// Returns the programs with the flows of a crate's controller, or of all controllers for the engine. The Sentinel has none.
+fn flows_in(name: &str) -> &'static [&'static str] {
+    match name {
+        "namespaceclass" => &["namespaceclass"],
+        "bridge" => &["bridge"],
+        "dpuservice" => &["dpuservice"],
+        "sentinel" => &[],
+        _ => &["namespaceclass", "bridge", "dpuservice"],
+    }
+}
+
+/// Returns the searches that judge the mutants of a crate.
+pub(crate) fn simulations(name: &str, programs: &Programs, root: &Path) -> Result<Vec<Suite>> {
+    let searches = searched_by(name).iter();
+    searches.map(|name| suite(programs, root, name, "sim/tests", "every_seed", &[], "mutants")).collect()
 }
 
 /// Returns the unit tests of a crate, or of all crates for the engine.
@@ -36,31 +50,22 @@ pub(crate) fn unit_tests(name: &str, programs: &Programs, root: &Path) -> Result
     tests.collect()
 }
 
-/// Returns the flows of a crate's controller, without those that inject a failure at every request. The Sentinel has none.
+/// Returns the flows that judge the mutants of a crate, without those that inject a failure at every request.
 pub(crate) fn flows(name: &str, programs: &Programs, root: &Path) -> Result<Vec<Suite>> {
-    let names: &[&str] = match name {
-        "sentinel" => &[],
-        "engine" => &["namespaceclass", "bridge", "dpuservice"],
-        _ => &[name],
-    };
     let skipped = &["failures::", "failed_in_any_way", "replay::", "scale::"];
-    names.iter().map(|name| suite(programs, root, name, "sim/tests", "", skipped, "quick")).collect()
+    let flows = flows_in(name).iter();
+    flows.map(|name| suite(programs, root, name, "sim/tests", "", skipped, "quick")).collect()
 }
 
 /// Returns the arguments of `cargo test` for the programs of all these tests.
 pub(crate) fn arguments() -> Vec<String> {
-    let tests = [
-        "simulation",
-        "simulated_bridge",
-        "simulated_dpuservice",
-        "sentinel",
-        "namespaceclass",
-        "bridge",
-        "dpuservice",
-    ];
     let mut arguments = vec!["--package=lockstep-sim-tests".to_owned(), "--lib".to_owned()];
-    arguments.extend(CRATES.map(|name| format!("--package=lockstep-{name}")));
-    arguments.extend(tests.map(|test| format!("--test={test}")));
+    for name in CRATES {
+        arguments.push(format!("--package=lockstep-{name}"));
+    }
+    let tests: BTreeSet<&str> =
+        CRATES.into_iter().flat_map(|name| searched_by(name).iter().chain(flows_in(name))).copied().collect();
+    arguments.extend(tests.into_iter().map(|test| format!("--test={test}")));
     arguments
 }
 
