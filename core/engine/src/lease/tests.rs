@@ -264,6 +264,42 @@ fn who_steps_down_while_it_looks_again_looks_once_more() {
 }
 
 #[test]
+fn a_deleted_lease_is_created_again_by_its_leader() {
+    // A server may answer the renewal with either.
+    for class in [Class::NotFound, Class::Conflict] {
+        let mut world = World::new();
+        let mut one = candidate("one");
+        drive(&mut one, &mut world, Event::Started, at(0));
+        world.lease = None;
+        let renewal = only(one.step(Event::TimerFired, at(2000)));
+        let mut notes = drive(&mut one, &mut world, failed(&renewal, class, "no lease"), at(2000));
+        notes.extend(drive(&mut one, &mut world, Event::TimerFired, at(4000)));
+        assert_eq!((leads(&notes), logged(&notes)), (None, vec![]), "{class:?}");
+        assert_eq!(world.lease.as_ref().map(record::holder), Some("one"), "{class:?}");
+    }
+}
+
+#[test]
+fn who_steps_down_leaves_the_lease_of_another_alone() {
+    let mut world = World::new();
+    let mut one = candidate("one");
+    drive(&mut one, &mut world, Event::Started, at(0));
+    let renewal = only(one.step(Event::TimerFired, at(2000)));
+    let _leaving = one.step(Event::LeadershipChanged { leading: false }, at(2000));
+    // Another client gave the lease to a third candidate before the renewal arrived.
+    world.lease.as_mut().expect("held")["spec"]["holderIdentity"] = json!("two");
+    let read = only(one.step(failed(&renewal, Class::Conflict, "modified"), at(2100)));
+    assert_eq!(one.step(answered(&read, &mut world), at(2200)).requests, []);
+    // Nor is a lease that can't be read read without end.
+    let mut other = candidate("other");
+    let read = only(other.step(Event::Started, at(0)));
+    let write = only(other.step(failed(&read, Class::NotFound, "no lease"), at(0)));
+    let _leaving = other.step(Event::LeadershipChanged { leading: false }, at(0));
+    let read = only(other.step(Event::Finished { id: write.id, outcome: lost() }, at(100)));
+    assert_eq!(other.step(failed(&read, Class::Unavailable, "away"), at(200)).requests, []);
+}
+
+#[test]
 fn a_lease_failure_is_logged_once_for_each_class() {
     let mut one = candidate("one");
     let mut notes = Vec::new();

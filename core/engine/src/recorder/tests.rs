@@ -226,6 +226,10 @@ fn what_an_unanswered_request_created_is_counted_on() {
     bench.rest();
     assert_eq!(bench.written(), [(0, "create", 1), (10, "create", 2), (20, "patch", 2)]);
     assert_eq!(bench.counts(), [2]);
+    let mut bench = Bench::failing([(Class::Unknown, true)]);
+    bench.happens_at([0]);
+    bench.rest();
+    assert_eq!(bench.written(), [(0, "create", 1), (10, "create", 1)], "then its count is known");
 }
 
 #[test]
