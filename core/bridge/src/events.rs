@@ -13,7 +13,16 @@ use lockstep_engine::time::Now;
 use super::checks::dpucluster;
 use super::model::bridge::Bridge;
 use super::names::{bridge_ref, condition, reason};
-use super::status::StatusDelta;
+
+/// The differences between a status and the previous one.
+pub struct StatusDelta {
+    /// The conditions with a changed status or reason.
+    pub conditions: Vec<Condition>,
+    /// Whether the phase has changed.
+    pub phase: bool,
+    /// Whether the spec had not been observed before.
+    pub spec: bool,
+}
 
 /// Reasons that only report work in progress.
 const QUIET: &[&str] = &[

@@ -15,6 +15,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_engine::action::{Answer as _, Outcome, only};
 use lockstep_engine::driver::{Next, Reconcile, Verdict};
 use lockstep_engine::finalizer;
@@ -24,14 +25,12 @@ use serde::{Deserialize, Serialize};
 
 use super::controller::{Controller, RECONCILER};
 use super::desired::address;
-use super::events;
 use super::model::bridge::Bridge;
 use super::model::encryption_key::Measured;
 use super::model::managed_object::ManagedObject;
 use super::model::source::Source;
 use super::names::{FINALIZER, bridge_ref};
 use super::snapshot::{BridgeSnapshot, KeyState};
-use super::status::StatusDelta;
 
 pub mod delete;
 pub mod plan;
@@ -58,7 +57,7 @@ pub enum Stage {
     /// One write is in flight.
     Acting(ReconcileProgress, ManagedObject),
     /// The status is being written.
-    Reporting(ReconcileProgress, StatusDelta),
+    Reporting(ReconcileProgress, Vec<Condition>),
     /// The bridge is being deleted.
     Removing(delete::Stage),
 }
@@ -107,7 +106,7 @@ impl Reconcile for Controller {
                 self.act(key, progress, now)
             }
             Stage::Acting(progress, object) => self.acted(key, progress, object, outcomes, now),
-            Stage::Reporting(progress, delta) => self.reported(key, progress, &delta, outcomes, now),
+            Stage::Reporting(progress, changed) => self.reported(key, progress, changed, outcomes, now),
         }
     }
 }
@@ -173,7 +172,7 @@ impl Controller {
 
     fn report(&mut self, key: &Name, progress: ReconcileProgress, now: Now) -> Next<Stage> {
         match self.plan_report(key, &progress, now) {
-            Ok((write, delta)) => Next::Await(vec![write], Stage::Reporting(progress, delta)),
+            Ok((write, changed)) => Next::Await(vec![write], Stage::Reporting(progress, changed)),
             Err(verdict) => Next::Done(verdict),
         }
     }
@@ -182,16 +181,14 @@ impl Controller {
         &mut self,
         key: &Name,
         mut progress: ReconcileProgress,
-        delta: &StatusDelta,
+        changed: Vec<Condition>,
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
-        if let Err(verdict) = self.status_written(key, &delta.conditions, outcomes) {
+        if let Err(verdict) = self.status_written(key, &changed, outcomes) {
             return Next::Done(verdict);
         }
-        if let Some(bridge) = self.store.bridges.get(key) {
-            events::announce(&mut self.outbox, key, bridge, delta, now);
-        }
+        self.announce(key, changed, now);
         progress.reports += 1;
         if progress.reports > REPORTS_MAX {
             return Next::Done(Verdict::because("the server does not keep the status that is written"));

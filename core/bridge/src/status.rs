@@ -8,7 +8,7 @@ use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Subresource};
 use lockstep_engine::conditions::{self, Finding, Status};
 use lockstep_engine::object::{Name, precondition, text};
 use lockstep_engine::time::Now;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::checks::unmet::Unmet;
@@ -35,17 +35,6 @@ const MIRRORED: [(&str, &str); 3] = [
     ("Progressing", condition::HOSTED_CLUSTER_PROGRESSING),
     ("Degraded", condition::HOSTED_CLUSTER_DEGRADED),
 ];
-
-/// The differences between a status and the previous one.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct StatusDelta {
-    /// The conditions with a changed status or reason.
-    pub conditions: Vec<Condition>,
-    /// Whether the phase has changed.
-    pub phase: bool,
-    /// Whether the spec had not been observed before.
-    pub spec: bool,
-}
 
 /// Returns the desired status, and the conditions that it changes.
 pub fn wanted(snapshot: &BridgeSnapshot<'_>) -> (DPFHCPBridgeStatus, Vec<Condition>) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockstep_engine::action::{Class, Failure};
 use lockstep_engine::cache::{Cache, Cached};
-use lockstep_engine::object::{Name, ResourceVersion};
+use lockstep_engine::object::{Name, ResourceVersion, Uid};
 use lockstep_engine::pairs;
 use lockstep_engine::refusals::Refusals;
 use lockstep_engine::unconfirmed::Unconfirmed;
@@ -64,6 +64,28 @@ pub struct Memory {
     pub image: Option<Checked>,
     /// The last request to MetalLB for a free address.
     pub asked: Option<AddressRequest>,
+    /// What was announced of the status.
+    #[serde(default)]
+    pub announced: Option<Announced>,
+}
+
+/// What is announced when it changes in the status of a bridge, beside the conditions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announced {
+    /// Identifies the bridge: another one may have the name later.
+    pub uid: Uid,
+    /// The phase.
+    pub phase: Option<String>,
+    /// The generation of the spec.
+    pub generation: i64,
+}
+
+impl Announced {
+    /// Returns what the status of a bridge contains.
+    pub fn of(bridge: &Bridge) -> Self {
+        let status = &bridge.status;
+        Self { uid: bridge.uid.clone(), phase: status.phase.clone(), generation: status.observed_generation }
+    }
 }
 
 /// An object, reduced to its relevant fields.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockstep_engine::action::{Action, Class};
 use lockstep_engine::machine::Note;
 use lockstep_external::hypershift;
-use lockstep_sim::cluster::{Cluster, FaultModel, SlowPatches, Transit};
+use lockstep_sim::cluster::{Cluster, FaultModel, FaultVerdict, SlowPatches, Transit};
 use serde_json::{Value, json};
 
 use super::bench::Bench;
@@ -308,6 +308,32 @@ fn every_phase_and_condition_change_is_logged() {
         };
         assert!(bench.notes.iter().any(is_it), "{condition:#}");
     }
+}
+
+#[test]
+fn a_phase_is_logged_once_although_the_answer_to_its_write_was_lost() {
+    let mut bench = Bench::new();
+    let mut writes = 0;
+    bench.cluster.interfere(move |_, action| {
+        let is_status = action.name() == "patch_status";
+        writes += u64::from(is_status);
+        if is_status && writes % 2 == 1 { FaultVerdict::AnswerLost } else { FaultVerdict::Served }
+    });
+    let mut mismatched = bridge("prod");
+    mismatched["spec"]["infrastructureAvailabilityPolicy"] = json!("SingleReplica");
+    bench.create(&mismatched);
+    bench.settle();
+    bench.delete("DPFHCPBridge", NAMESPACE, "prod");
+    bench.settle();
+    bench.transitions();
+    let phases = bench.notes.iter().filter_map(|note| match note {
+        Note::Log { message, .. } => message.strip_prefix("DPFHCPBridge dpf-hcp-bridge-system/prod is "),
+        _ => None,
+    });
+    let phases: Vec<&str> = phases.filter_map(|phase| phase.split(':').next()).collect();
+    assert_eq!(phases[..4], ["Pending", "Provisioning", "Ready", "Deleting"]);
+    let is_mismatch = |note: &&Note| matches!(note, Note::EventAnnounced { reason, .. } if reason == "MismatchedAvailability");
+    assert_eq!(bench.notes.iter().filter(is_mismatch).count(), 1);
 }
 
 #[test]

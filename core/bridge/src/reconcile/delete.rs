@@ -37,6 +37,7 @@ use crate::model::bridge::Bridge;
 use crate::model::secret::SecretRole;
 use crate::names::{self, FINALIZER, bridge_ref, condition, reason};
 use crate::phase::Phase;
+use crate::store::Announced;
 use crate::{events, retry, status};
 
 /// The interval at which the remaining objects are read again.
@@ -127,6 +128,7 @@ impl CleanupTarget {
 
 impl Controller {
     pub(super) fn begin_removal(&mut self, key: &Name, now: Now) -> Next<Stage> {
+        self.announce_unconfirmed(key, now);
         let Some(bridge) = self.store.bridges.get(key) else { return Next::Done(Verdict::Converged) };
         if !finalizer::is_held(&bridge.metadata, FINALIZER) {
             self.store.memories.remove(key);
@@ -271,6 +273,8 @@ impl Controller {
     fn deletion_status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
         self.status_written(key, &[], outcomes)?;
         if let Some(bridge) = self.store.bridges.get(key) {
+            // Each message is logged.
+            self.store.memories.entry(key.clone()).or_default().announced = Some(Announced::of(bridge));
             events::log_phase(&mut self.outbox, key, bridge);
         }
         Ok(())

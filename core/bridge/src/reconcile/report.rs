@@ -12,10 +12,11 @@ use super::plan;
 use super::progress::ReconcileProgress;
 use crate::controller::Controller;
 use crate::desired::address;
+use crate::events::{self, StatusDelta};
 use crate::model::bridge::Bridge;
 use crate::names::bridge_ref;
-use crate::status::{self, StatusDelta};
-use crate::{events, retry};
+use crate::store::Announced;
+use crate::{retry, status};
 
 /// A status with the conditions that it changes, and the verdict.
 type Judged = (DPFHCPBridgeStatus, Vec<Condition>, Verdict);
@@ -27,7 +28,7 @@ impl Controller {
         key: &Name,
         progress: &ReconcileProgress,
         now: Now,
-    ) -> Result<(Action, StatusDelta), Verdict> {
+    ) -> Result<(Action, Vec<Condition>), Verdict> {
         self.announce_unconfirmed(key, now);
         // As soon as the address is free, the request to MetalLB is repeated.
         if progress.with_snapshot(&self.store, key, now, address::is_over) == Some(true)
@@ -46,12 +47,7 @@ impl Controller {
         if wanted == bridge.status && !self.store.bridges.is_doubted(key) {
             return Err(verdict);
         }
-        let delta = StatusDelta {
-            conditions: changed,
-            phase: wanted.phase != bridge.status.phase,
-            spec: wanted.observed_generation != bridge.status.observed_generation,
-        };
-        Ok((status::write(key, bridge, &wanted), delta))
+        Ok((status::write(key, bridge, &wanted), changed))
     }
 
     /// Returns the status of a bridge whose spec can't be parsed. It is only reported.
@@ -63,11 +59,28 @@ impl Controller {
         Some((wanted, changed, Verdict::Converged))
     }
 
-    /// Announces the conditions of a write without an answer that turns out to have taken effect.
-    fn announce_unconfirmed(&mut self, key: &Name, now: Now) {
+    /// Announces what a write has changed that ended without an answer and turns out to have taken effect.
+    pub(super) fn announce_unconfirmed(&mut self, key: &Name, now: Now) {
         let Some(bridge) = self.store.bridges.get(key) else { return };
         let conditions = self.store.unconfirmed.take_shown(key, &bridge.status.conditions);
-        let delta = StatusDelta { conditions, ..StatusDelta::default() };
+        self.announce(key, conditions, now);
+    }
+
+    /// Announces changed conditions of the status, and its phase and generation unless that was done.
+    pub(super) fn announce(&mut self, key: &Name, conditions: Vec<Condition>, now: Now) {
+        let Some(bridge) = self.store.bridges.get(key) else { return };
+        let shown = Announced::of(bridge);
+        let memory = self.store.memories.entry(key.clone()).or_default();
+        // What this process has not written was announced by the one that wrote it.
+        let before = memory.announced.replace(shown.clone()).filter(|before| before.uid == shown.uid);
+        let before = before.unwrap_or_else(|| shown.clone());
+        // Another client may have removed the status.
+        let has_status = shown.phase.is_some();
+        let delta = StatusDelta {
+            conditions,
+            phase: has_status && before.phase != shown.phase,
+            spec: has_status && before.generation != shown.generation,
+        };
         events::announce(&mut self.outbox, key, bridge, &delta, now);
     }
 
