@@ -21,6 +21,8 @@ use super::history::History;
 use crate::cluster::{Author, Change, Entry, What};
 pub use crate::secret::SECRET;
 
+mod text;
+
 /// The input of an invariant.
 pub struct Moment<'a> {
     /// Whether the controller may make the change of the entry. The error is the reason why it may not.
@@ -107,6 +109,11 @@ pub const SAFETY: &[Invariant] = &[
         name: "secrets_stay_secret",
         sentence: "No log, event or condition contains a value of a Secret.",
         holds: secrets_stay_secret,
+    },
+    Invariant {
+        name: "messages_are_complete",
+        sentence: "No log, event or condition has a message with a gap, such as empty quotation marks.",
+        holds: messages_are_complete,
     },
 ];
 
@@ -351,6 +358,24 @@ fn secrets_stay_secret(moment: &Moment<'_>) -> Result<(), String> {
         }
         _ => Ok(()),
     }
+}
+
+fn messages_are_complete(moment: &Moment<'_>) -> Result<(), String> {
+    let flawed = |message: &str| text::flaw(message).map(|flaw| (message.to_owned(), flaw));
+    let found = match &moment.entry.what {
+        What::Stepped { step, .. } => step.notes.iter().filter_map(text::message).find_map(flawed),
+        What::Changed(Change { by: Author::Process(_), old, new: Some(new), .. }) => {
+            let is_written = |condition: &&Value| {
+                let before =
+                    old.as_deref().and_then(|old| conditions::find(old, condition["type"].as_str()?));
+                before.is_none_or(|before| before["message"] != condition["message"])
+            };
+            let written = conditions::all(new).filter(is_written);
+            written.filter_map(|condition| condition["message"].as_str()).find_map(flawed)
+        }
+        _ => None,
+    };
+    found.map_or(Ok(()), |(message, flaw)| Err(format!("{flaw}: {message}")))
 }
 
 fn contains_secret(value: &Value) -> bool {

@@ -14,7 +14,7 @@ use lockstep_external::Pace;
 use lockstep_sim::cluster::{Change, ExternalSystems};
 use lockstep_sim::history::History;
 use lockstep_sim::invariant::Invariant;
-use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
+use lockstep_sim::subject::{Checker, Client, Operation, SystemUnderTest, World};
 use serde_json::{Value, json};
 
 use crate::kinds;
@@ -22,6 +22,7 @@ use crate::kinds;
 mod desired;
 pub(crate) mod hypershift_crds;
 mod operations;
+mod phase_log;
 mod reported;
 mod rules;
 mod setup;
@@ -100,6 +101,10 @@ impl SystemUnderTest for Bridge {
 
     fn differences(&self, world: &World<'_>) -> Vec<String> {
         desired::differences(world.server)
+    }
+
+    fn witness(&self) -> Option<Box<dyn Checker>> {
+        Some(Box::new(phase_log::PhaseLog::default()))
     }
 
     fn outside(&self) -> Option<Box<dyn ExternalSystems>> {

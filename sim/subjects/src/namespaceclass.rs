@@ -85,7 +85,7 @@ impl SystemUnderTest for NamespaceClass {
     }
 
     fn external(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
-        vec![Box::new(Level::new(rival::Rival, Pace::SLOW, seed))]
+        vec![Box::new(Level::new(rival::Rival, Pace::BRISK, seed))]
     }
 
     fn backoffs(&self) -> &'static [Backoff] {

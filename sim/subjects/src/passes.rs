@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lockstep_engine::machine::{Event, Note, ReconcileResult};
-use lockstep_engine::object::{Kind, ObjectRef, is_deleting, metadata};
+use lockstep_engine::object::{Kind, ObjectRef, generation, is_deleting, metadata};
 use lockstep_sim::cluster::{Author, What};
 use lockstep_sim::conditions;
 use lockstep_sim::history::ProcessState;
-use lockstep_sim::invariant::Moment;
+use lockstep_sim::invariant::{Invariant, Moment};
 use serde_json::Value;
 
 /// A successful pass over an object that is not being deleted.
@@ -104,6 +104,29 @@ pub(crate) fn successful<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Pas
             stored,
         })
     })
+}
+
+/// Returns the invariant that pauses are reported, from the check of a controller.
+pub(crate) const fn pauses(holds: fn(&Moment<'_>) -> Result<(), String>) -> Invariant {
+    Invariant {
+        name: "pauses_are_reported",
+        sentence: "At the end of a pass that succeeds, an object has the condition Paused exactly if its spec says so.",
+        holds,
+    }
+}
+
+/// Checks that the objects of a kind have the condition `Paused` exactly if their spec says so.
+pub(crate) fn are_paused_as_said(moment: &Moment<'_>, kind: &Kind) -> Result<(), String> {
+    first(successful(moment).filter(|pass| *pass.object.kind == *kind).filter_map(|pass| {
+        let of_status = [&pass.stored["status"]].into_iter();
+        let mut observed =
+            of_status.chain(pass.conditions()).filter_map(|it| it["observedGeneration"].as_i64());
+        let is_current = observed.any(|observed| observed == generation(pass.observed));
+        let is_paused = pass.observed["spec"]["paused"] == true;
+        let found = pass.condition("Paused");
+        (is_current && found.is_some() != is_paused)
+            .then(|| format!("spec.paused of {} is {is_paused}, and its condition is {found:?}", pass.object))
+    }))
 }
 
 /// Returns the result of an invariant from its violations.

@@ -15,6 +15,7 @@ mod encryption;
 mod injected;
 mod judged;
 mod own_pool;
+mod summary;
 mod timeout;
 
 use self::injected::has_given;
@@ -40,6 +41,16 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "phases_follow_the_table",
         sentence: "A phase changes only along the edges of the specification's table.",
         holds: phases_follow_the_table,
+    },
+    Invariant {
+        name: "the_phase_follows_the_conditions",
+        sentence: "At the end of a pass that succeeds, the phase is the one that the conditions determine.",
+        holds: summary::the_phase_follows_the_conditions,
+    },
+    Invariant {
+        name: "ready_names_its_obstacle",
+        sentence: "Ready is True only if every condition that a working cluster needs is True, and otherwise has the message of one that is not.",
+        holds: summary::ready_names_its_obstacle,
     },
     Invariant {
         name: "ready_means_available",

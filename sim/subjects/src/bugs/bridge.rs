@@ -20,6 +20,7 @@ mod encryption;
 mod kubeconfig;
 mod own_pool;
 mod status;
+mod summary;
 mod watches;
 
 const fn bug(
@@ -143,6 +144,17 @@ pub(super) const BUGS: &[Bug] = &[
         "A cluster with a pending change of its address is Failed until it has the new address.",
         plant::<status::MoveFails>,
     ),
+    bug(
+        "hides_failures_of_provisioning",
+        "A bridge that fails while its cluster is created keeps the phase Provisioning.",
+        plant::<summary::HidesFailures>,
+    ),
+    bug(
+        "names_no_obstacle",
+        "The message of Ready only says that the cluster is not ready.",
+        plant::<summary::NamesNoObstacle>,
+    ),
+    bug("logs_no_phase", "Changes of the phase are not logged.", plant::<summary::LogsNoPhase>),
     bug(
         "reports_the_ingress_at_once",
         "The status has the ingress endpoint as soon as a HostedCluster exists.",

@@ -79,6 +79,13 @@ pub(super) const BUGS: &[Bug] = &[
         garble: None,
     },
     Bug {
+        name: "numbers_are_missing",
+        sentence: "Messages about conditions are logged without the numbers in them.",
+        controller: HOST,
+        plant: plant::<NoNumbers>,
+        garble: None,
+    },
+    Bug {
         name: "problems_are_only_logged",
         sentence: "A condition that reports a problem is logged, but is no Event.",
         controller: HOST,
@@ -288,6 +295,19 @@ impl Flaw for OnlyWarnings {
         for note in &mut step.notes {
             if let Note::ConditionChanged { warning, .. } | Note::EventAnnounced { warning, .. } = note {
                 *warning = true;
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct NoNumbers;
+
+impl Flaw for NoNumbers {
+    fn step(&mut self, step: &mut Step) {
+        for note in &mut step.notes {
+            if let Note::ConditionChanged { message, .. } = note {
+                message.retain(|character| !character.is_ascii_digit());
             }
         }
     }

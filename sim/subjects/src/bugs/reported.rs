@@ -1,6 +1,7 @@
 //! Mistakes in what a status reports, without any other effect.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use lockstep_engine::action::{Action, KubeRequest, Outcome, Request};
 use lockstep_engine::machine::Event;
@@ -10,6 +11,7 @@ use lockstep_sim::conditions::untimed;
 use serde_json::{Value, json};
 
 use super::common::{Asked, HOST, as_if_done, retell};
+use super::requests::status_patch;
 
 pub(super) const BUGS: &[Bug] = &[
     Bug {
@@ -17,6 +19,20 @@ pub(super) const BUGS: &[Bug] = &[
         sentence: "What Argo CD reports as degraded is reported as in progress.",
         controller: lockstep_crds::dpuservice::CONTROLLER,
         plant: plant::<TakesFailuresForProgress>,
+        garble: None,
+    },
+    Bug {
+        name: "problems_are_summed_up_as_pending",
+        sentence: "Ready says that a service is pending although Argo CD or DPF reports a problem.",
+        controller: lockstep_crds::dpuservice::CONTROLLER,
+        plant: plant::<SumsUpProblemsAsPending>,
+        garble: None,
+    },
+    Bug {
+        name: "hides_pauses",
+        sentence: "A class does not report that it is paused.",
+        controller: HOST,
+        plant: plant::<HidesPauses>,
         garble: None,
     },
     Bug {
@@ -46,6 +62,33 @@ impl Flaw for TakesFailuresForProgress {
                 *health = json!("Progressing");
             }
         }))
+    }
+}
+
+#[derive(Default)]
+struct SumsUpProblemsAsPending;
+
+impl Flaw for SumsUpProblemsAsPending {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (_, patch) = status_patch(&mut request.action)?;
+        let conditions = Arc::make_mut(patch)["status"]["conditions"].as_array_mut()?;
+        let ready = conditions.iter_mut().find(|condition| condition["type"] == "Ready")?;
+        if ["Failure", "NotReady"].iter().any(|problem| ready["reason"] == **problem) {
+            ready["reason"] = json!("Pending");
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+struct HidesPauses;
+
+impl Flaw for HidesPauses {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (_, patch) = status_patch(&mut request.action)?;
+        let conditions = Arc::make_mut(patch)["status"]["conditions"].as_array_mut()?;
+        conditions.retain(|condition| condition["type"] != "Paused");
+        None
     }
 }
 

@@ -20,7 +20,7 @@ use serde_json::Value;
 use self::past::{EXTERNAL, REQUEST, STALE, age, lasts, seen, was_leaving};
 use super::identity;
 use super::setup::{self, cluster_ref, decoded, kubeconfig_ref, project_ref};
-use crate::announced;
+use crate::{announced, passes};
 
 mod ended;
 mod judged;
@@ -29,6 +29,7 @@ mod returned;
 mod rollout;
 mod servers;
 mod statements;
+mod summary;
 
 /// For how long a change by another client to what Argo CD depends on explains remaining objects.
 const MEDDLING: Duration = Duration::from_mins(15);
@@ -151,6 +152,12 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     announced::invariant(announced::of_dpuservice),
     announced::warnings(announced::warnings_of_dpuservice),
+    passes::pauses(|moment| passes::are_paused_as_said(moment, &names::service())),
+    Invariant {
+        name: "ready_repeats_the_worst",
+        sentence: "At the end of a pass that succeeds, Ready is True only if all conditions are that it sums up, and otherwise repeats one that is not, an error or a failure first.",
+        holds: summary::ready_repeats_the_worst,
+    },
 ];
 
 /// Returns whether an Application was the controller's at some time. A request that was in transit when another client removed its

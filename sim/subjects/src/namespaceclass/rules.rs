@@ -16,7 +16,7 @@ use self::change::change_of_process;
 use super::classes::{CLASSES, is_content, pool_kinds};
 use super::content::{is_from_entry, keeps_adopted};
 use super::desired::{requested_class, wanted};
-use crate::announced;
+use crate::{announced, passes};
 
 mod change;
 mod judged;
@@ -117,6 +117,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     announced::invariant(announced::of_namespaceclass),
     announced::warnings(announced::warnings_of_namespaceclass),
+    passes::pauses(|moment| passes::are_paused_as_said(moment, &names::class())),
 ];
 
 /// Checks that the operator changes only its permitted objects: its bindings, the resources that they own, its Events, and the
