@@ -37,15 +37,19 @@ struct Passed {
     time: Duration,
     /// The mutants whose code it reaches.
     reached: BTreeSet<u32>,
+    /// The lines that it prints with a hash of everything that happened.
+    hashes: BTreeSet<String>,
 }
 
 /// What is known about mutants and a suite.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Judgement {
     /// The mutants whose code its tests reach.
     pub(crate) reached: BTreeSet<u32>,
     /// The mutants with which a test fails, or does not end in time.
     pub(crate) noticed: BTreeSet<u32>,
+    /// The mutants with which every test passes, but with another hash.
+    pub(crate) differing: BTreeSet<u32>,
 }
 
 impl Suite {
@@ -76,7 +80,7 @@ impl Suite {
         let tests = self.tests(memory)?;
         let file = Mutex::new(OpenOptions::new().create(true).append(true).open(&path)?);
         let verdicts = in_parallel(&open.into_iter().collect::<Vec<_>>(), |id| {
-            let verdict = self.verdict(*id, &tests)?;
+            let verdict = self.verdict(*id, &tests, memory)?;
             // In one write, so that a run that is interrupted leaves whole lines.
             let line = format!("{id} {verdict}\n");
             file.lock().expect("no thread panics").write_all(line.as_bytes())?;
@@ -109,33 +113,46 @@ impl Suite {
             let path = scratch.join(format!("reached-{}", name.replace(':', "-")));
             File::create(&path)?;
             let start = Instant::now();
-            let status = self.command().args(["--exact", name]).env(REACHED, &path).status()?;
-            ensure!(status.success(), "without a mutant, {name} fails in {}", self.program.display());
+            let mut command = self.command();
+            let ended =
+                command.args(["--nocapture", "--exact", name]).env(REACHED, &path).stdout(Stdio::piped());
+            let ended = ended.output()?;
+            ensure!(ended.status.success(), "without a mutant, {name} fails in {}", self.program.display());
             let time = start.elapsed();
+            let hashes = hashes(&ended.stdout);
             let reached = fs::read_to_string(&path)?;
             let reached = reached.lines().map(str::parse).collect::<Result<_, _>>()?;
             fs::remove_file(&path)?;
-            Ok(((*name).to_owned(), Passed { time, reached }))
+            Ok(((*name).to_owned(), Passed { time, reached, hashes }))
         });
         Ok(passed?.into_iter().collect())
     }
 
-    fn verdict(&self, id: u32, tests: &BTreeMap<String, Passed>) -> Result<&'static str> {
+    fn verdict(&self, id: u32, tests: &BTreeMap<String, Passed>, scratch: &Path) -> Result<&'static str> {
         let mut reaching: Vec<_> = tests.iter().filter(|(_, passed)| passed.reached.contains(&id)).collect();
         if reaching.is_empty() {
             return Ok("unreached");
         }
         // Those that reach little are about the code of the mutant, more likely than others. The first failure is enough.
         reaching.sort_by_key(|(_, passed)| passed.reached.len());
+        let path = scratch.join(format!("printed-{id}"));
+        let mut differs = false;
         for some in reaching.chunks(AT_A_TIME) {
             let names = some.iter().map(|(name, _)| name);
-            let mut child = self.command().arg("--exact").args(names).env(CHOSEN, id.to_string()).spawn()?;
+            let mut command = self.command();
+            command.args(["--nocapture", "--exact"]).args(names).env(CHOSEN, id.to_string());
+            let mut child = command.stdout(File::create(&path)?).spawn()?;
             let limit = some.iter().map(|(_, passed)| passed.time).sum::<Duration>() * FACTOR + GRACE;
             if wait(&mut child, limit)?.is_none_or(|status| !status.success()) {
+                fs::remove_file(&path)?;
                 return Ok("noticed");
             }
+            let expected: BTreeSet<String> =
+                some.iter().flat_map(|(_, passed)| passed.hashes.clone()).collect();
+            differs |= hashes(&fs::read(&path)?) != expected;
+            fs::remove_file(&path)?;
         }
-        Ok("missed")
+        Ok(if differs { "differs" } else { "missed" })
     }
 }
 
@@ -144,10 +161,18 @@ impl Judgement {
         if verdict != "unreached" {
             self.reached.insert(id);
         }
-        if verdict == "noticed" {
-            self.noticed.insert(id);
-        }
+        match verdict {
+            "noticed" => self.noticed.insert(id),
+            "differs" => self.differing.insert(id),
+            _ => false,
+        };
     }
+}
+
+/// Returns the lines with a hash.
+fn hashes(printed: &[u8]) -> BTreeSet<String> {
+    let printed = String::from_utf8_lossy(printed);
+    printed.lines().filter(|line| line.contains("hash ")).map(str::to_owned).collect()
 }
 
 /// Returns how a program ended, or stops it.

@@ -18,7 +18,7 @@ use clap::Parser;
 
 use self::judge::{Judgement, Suite};
 use self::mutant::Mutant;
-use self::suites::{CRATES, flows, simulations, unit_tests};
+use self::suites::{CRATES, failures, flows, simulations, unit_tests};
 use self::tree::Tree;
 
 /// Counts which mutants of the core the tests notice.
@@ -42,8 +42,7 @@ fn shard(text: &str) -> Result<(usize, usize), String> {
 struct Row<'a> {
     name: &'a str,
     viable: BTreeSet<u32>,
-    reached: BTreeSet<u32>,
-    noticed: BTreeSet<u32>,
+    tests: Judgement,
     /// The same for the simulation alone.
     simulation: Judgement,
 }
@@ -51,23 +50,43 @@ struct Row<'a> {
 impl Row<'_> {
     /// Lets a suite judge the mutants that no test has noticed so far.
     fn judge(&mut self, suite: &Suite, memory: &Path) -> Result<()> {
-        let survivors = self.viable.difference(&self.noticed).copied().collect();
-        let judgement = suite.judge(&survivors, memory)?;
-        self.reached.extend(judgement.reached.intersection(&survivors));
-        self.noticed.extend(judgement.noticed.intersection(&survivors));
+        let open = self.viable.difference(&self.tests.noticed).copied().collect();
+        let Judgement { reached, noticed, differing } = suite.judge(&open, memory)?;
+        self.tests.reached.extend(reached.intersection(&open));
+        self.tests.noticed.extend(noticed.intersection(&open));
+        self.tests.differing.extend(differing.intersection(&open));
         Ok(())
     }
 
-    /// Prints the mutants that the simulation has not noticed.
+    /// Prints the mutants that the simulation has not noticed, with the reason.
     fn print_missed(&self, mutants: &[Mutant]) {
-        for id in self.viable.difference(&self.simulation.noticed) {
-            let by = if self.noticed.contains(id) { "noticed by other tests" } else { "survived" };
-            let why = match (self.simulation.reached.contains(id), self.reached.contains(id)) {
-                (true, _) => "",
-                (false, true) => ", not reached by the simulation",
-                (false, false) => ", not reached",
-            };
-            println!("{by}{why}: {}", mutants[*id as usize].name);
+        let Self { name, viable, simulation, .. } = self;
+        println!("{name}: {} of {} noticed by the simulation", simulation.noticed.len(), viable.len());
+        for id in viable.difference(&simulation.noticed) {
+            println!("{}: {}", self.why_missed(*id), mutants[*id as usize].name);
+        }
+    }
+
+    /// Says why the simulation has not noticed a mutant.
+    fn why_missed(&self, id: u32) -> &'static str {
+        let Judgement { reached, differing, .. } = &self.simulation;
+        match (differing.contains(&id), reached.contains(&id)) {
+            (true, _) => "differs",
+            (false, true) => "no difference",
+            (false, false) => "not reached",
+        }
+    }
+
+    /// Returns the number of mutants that the simulation has missed for this reason.
+    fn missed(&self, why: &str) -> usize {
+        self.viable.difference(&self.simulation.noticed).filter(|id| self.why_missed(**id) == why).count()
+    }
+
+    /// Prints the mutants that no test has noticed.
+    fn print_survivors(&self, mutants: &[Mutant]) {
+        for id in self.viable.difference(&self.tests.noticed) {
+            let by_tests = if self.tests.reached.contains(id) { "survived" } else { "survived, not reached" };
+            println!("{by_tests}: {}", mutants[*id as usize].name);
         }
     }
 }
@@ -89,8 +108,7 @@ fn main() -> Result<()> {
         let own: Vec<&Mutant> = mutants.iter().filter(|it| it.package == package).collect();
         let own = own.into_iter().skip(shard).step_by(shards).map(|it| it.id);
         let viable = own.filter(|id| !rejected.contains(id)).collect();
-        let (reached, noticed, simulation) = (BTreeSet::new(), BTreeSet::new(), Judgement::default());
-        Row { name, viable, reached, noticed, simulation }
+        Row { name, viable, tests: Judgement::default(), simulation: Judgement::default() }
     };
     let mut rows: Vec<Row<'_>> = CRATES.into_iter().filter(is_chosen).map(of_crate).collect();
     ensure!(rows.iter().any(|row| !row.viable.is_empty()), "the shard has no mutants");
@@ -98,24 +116,35 @@ fn main() -> Result<()> {
         for suite in simulations(row.name, &programs, &tree.root)? {
             row.judge(&suite, &tree.memory)?;
         }
-        row.simulation = Judgement { reached: row.reached.clone(), noticed: row.noticed.clone() };
-        println!("{}: {} of {} noticed by the simulation", row.name, row.noticed.len(), row.viable.len());
-    }
-    for row in &mut rows {
-        let others = [unit_tests(row.name, &programs, &tree.root)?, flows(row.name, &programs, &tree.root)?];
-        for suite in others.iter().flatten() {
-            row.judge(suite, &tree.memory)?;
-        }
+        row.simulation = row.tests.clone();
         row.print_missed(&mutants);
     }
+    for row in &mut rows {
+        for suites in [unit_tests, flows, failures] {
+            for suite in suites(row.name, &programs, &tree.root)? {
+                row.judge(&suite, &tree.memory)?;
+            }
+        }
+        row.print_survivors(&mutants);
+    }
     println!(
-        "\n{:<16} {:>6} {:>24} {:>14} {:>10}",
-        "crate", "viable", "noticed by simulation", "by all tests", "survived"
+        "\n{:<16} {:>6} {:>10} {:>8} {:>14} {:>12} {:>13} {:>9}",
+        "", "", "noticed by", "differs", "no difference", "not reached", "noticed by", ""
+    );
+    println!(
+        "{:<16} {:>6} {:>10} {:>37} {:>13} {:>9}",
+        "crate", "viable", "simulation", "in the simulation", "all tests", "survived"
     );
     for row in rows {
         let [viable, simulated, noticed] =
-            [&row.viable, &row.simulation.noticed, &row.noticed].map(BTreeSet::len);
-        println!("{:<16} {viable:>6} {simulated:>24} {noticed:>14} {:>10}", row.name, viable - noticed);
+            [&row.viable, &row.simulation.noticed, &row.tests.noticed].map(BTreeSet::len);
+        let [differs, same, unreached] =
+            ["differs", "no difference", "not reached"].map(|why| row.missed(why));
+        println!(
+            "{:<16} {viable:>6} {simulated:>10} {differs:>8} {same:>14} {unreached:>12} {noticed:>13} {:>9}",
+            row.name,
+            viable - noticed
+        );
     }
     Ok(())
 }

@@ -50,11 +50,20 @@ pub(crate) fn unit_tests(name: &str, programs: &Programs, root: &Path) -> Result
     tests.collect()
 }
 
-/// Returns the flows that judge the mutants of a crate, without those that inject a failure at every request.
+/// What the names of the flows contain that inject a failure at every request.
+const FAILURES: [&str; 2] = ["any_single_failure", "failed_in_any_way"];
+
+/// Returns the flows that judge the mutants of a crate, without [`FAILURES`].
 pub(crate) fn flows(name: &str, programs: &Programs, root: &Path) -> Result<Vec<Suite>> {
-    let skipped = &["failures::", "failed_in_any_way", "replay::", "scale::"];
+    let skipped = &[FAILURES[0], FAILURES[1], "replay::", "scale::"];
     let flows = flows_in(name).iter();
     flows.map(|name| suite(programs, root, name, "sim/tests", "", skipped, "quick")).collect()
+}
+
+/// Returns [`FAILURES`] for the mutants of a crate. They take long.
+pub(crate) fn failures(name: &str, programs: &Programs, root: &Path) -> Result<Vec<Suite>> {
+    let flows = flows_in(name).iter().flat_map(|name| FAILURES.map(|filter| (name, filter)));
+    flows.map(|(name, filter)| suite(programs, root, name, "sim/tests", filter, &[], "quick")).collect()
 }
 
 /// Returns the arguments of `cargo test` for the programs of all these tests.
