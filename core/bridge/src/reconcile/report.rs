@@ -79,7 +79,8 @@ impl Controller {
         let delta = StatusDelta {
             conditions,
             phase: has_status && before.phase != shown.phase,
-            spec: has_status && before.generation != shown.generation,
+            // The deletion is a generation as well, without a change of the spec.
+            spec: has_status && !bridge.deleting && before.generation != shown.generation,
         };
         events::announce(&mut self.outbox, key, bridge, &delta, now);
     }
