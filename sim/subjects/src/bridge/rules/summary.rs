@@ -50,8 +50,8 @@ fn phases(bridge: &Value) -> &'static [&'static str] {
     }
     let is_valid = is(condition::DPU_CLUSTER_VALID, "True");
     match (is_valid && is(condition::PREREQUISITES_MET, "True"), exists) {
-        // The table has no way from Failed to Pending.
-        (false, false) => &["Pending", "Failed"],
+        // The table has no way from another phase to Pending.
+        (false, false) => &["Pending", "Provisioning", "Failed"],
         (false, true) if !is_valid => &["Failed"],
         _ => &["Provisioning"],
     }
