@@ -28,7 +28,10 @@ pub(super) fn flaw(message: &str) -> Option<String> {
     if message.trim() != message || message.is_empty() {
         return Some("it is empty, or begins or ends with a space".to_owned());
     }
-    let gap = GAPS.iter().find(|gap| message.contains(**gap)).map(|gap| format!("it contains {gap:?}"));
+    // A long message is cut anywhere.
+    let cut = message.strip_suffix(" ...").map(str::trim_end);
+    let whole = cut.unwrap_or(message);
+    let gap = GAPS.iter().find(|gap| whole.contains(**gap)).map(|gap| format!("it contains {gap:?}"));
     gap.or_else(|| {
         let end = OPEN_ENDS.iter().find(|end| message.ends_with(**end))?;
         Some(format!("it ends with {end:?}"))
