@@ -90,19 +90,20 @@ impl Manager {
         let (stop_controllers, controllers_stop) = shutdown::channel();
         let (stop_election, election_stop) = shutdown::channel();
         let handles = self.controllers.iter().map(Driver::handle).collect::<Vec<_>>();
+        if self.election.is_none() {
+            self.metrics.set_leader(true);
+            // Before they run: one that lists something first would report that it is ready, as a standby does.
+            change_leadership(&handles, true).await;
+        }
         let mut controllers = JoinSet::new();
         for driver in self.controllers {
             controllers.spawn(driver.run(controllers_stop.clone()));
         }
         let mut elections = JoinSet::new();
-        let mut notes = if let Some((driver, notes)) = self.election {
+        let mut notes = self.election.map(|(driver, notes)| {
             elections.spawn(driver.run(election_stop));
-            Some(notes)
-        } else {
-            self.metrics.set_leader(true);
-            change_leadership(&handles, true).await;
-            None
-        };
+            notes
+        });
         loop {
             // A panic has priority: no later result is reliable.
             tokio::select! {

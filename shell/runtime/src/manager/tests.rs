@@ -4,9 +4,10 @@ use std::time::Duration;
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
-use lockstep_engine::action::Action;
+use lockstep_engine::action::{Action, Scope, WatchCommand};
 use lockstep_engine::lease::Election;
 use lockstep_engine::machine::Event;
+use lockstep_engine::object::Kind;
 use lockstep_engine::time::Monotonic;
 use prometheus::Registry;
 use serde_json::{Value, json};
@@ -104,6 +105,40 @@ async fn without_an_election_controllers_act_at_once() {
     stop.pull();
     assert_eq!(running.await.unwrap(), Ok(()));
     assert_eq!(seen.lock().unwrap()[1].1, Event::LeadershipChanged { leading: true });
+}
+
+/// With many controllers, the first ones run before the last ones are told anything more.
+#[tokio::test(start_paused = true)]
+async fn without_an_election_controllers_act_before_they_list_anything() {
+    let mut manager = manager(&LeaseServer::default());
+    let kind = Arc::new(Kind::known("", "v1", "ConfigMap", "configmaps", true));
+    let seen: Vec<_> = (0..300)
+        .map(|_| {
+            let kind = Arc::clone(&kind);
+            let (machine, seen) = Scripted::new(move |event, _| match event {
+                Event::Started => {
+                    let watch = WatchCommand::Start { kind: Arc::clone(&kind), scope: Scope::default() };
+                    vec![(1, Action::Watch(watch))]
+                }
+                _ => Vec::new(),
+            });
+            manager.add(Box::new(machine));
+            seen
+        })
+        .collect();
+    let (stop, stopping) = shutdown::channel();
+    let running = tokio::spawn(manager.run(stopping));
+    sleep(SECOND).await;
+    stop.pull();
+    assert_eq!(running.await.unwrap(), Ok(()));
+    for seen in seen {
+        let seen = seen.lock().unwrap();
+        let at = |wanted: fn(&Event) -> bool| seen.iter().position(|(_, event)| wanted(event));
+        let told = at(|event| matches!(event, Event::LeadershipChanged { leading: true })).unwrap();
+        let listed =
+            at(|event| matches!(event, Event::ListStarted { .. } | Event::WatchFailed { .. })).unwrap();
+        assert!(told < listed, "{told} {listed}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
