@@ -87,7 +87,8 @@ pub trait SystemUnderTest: Sync {
         Vec::new()
     }
 
-    /// Returns a checker of the controller's effects outside Kubernetes, for the whole run.
+    /// Returns a checker with its own state, for the whole run. It sees what the processes of the controller do, and each change that no
+    /// process makes.
     fn witness(&self) -> Option<Box<dyn Checker>> {
         None
     }

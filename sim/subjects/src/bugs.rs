@@ -9,6 +9,7 @@ mod clocks;
 mod common;
 mod dpuservice;
 mod events;
+mod repairs;
 mod reported;
 mod requests;
 mod sentinel;
@@ -25,6 +26,7 @@ pub fn all() -> Vec<&'static Bug> {
         clocks::BUGS,
         dpuservice::BUGS,
         events::BUGS,
+        repairs::BUGS,
         reported::BUGS,
         requests::BUGS,
         sentinel::BUGS,

@@ -15,13 +15,14 @@ use lockstep_namespaceclass::names;
 use lockstep_sim::cluster::Change;
 use lockstep_sim::history::{History, reference};
 use lockstep_sim::invariant::Invariant;
-use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
+use lockstep_sim::subject::{Checker, Client, Operation, SystemUnderTest, World};
 use serde_json::{Value, json};
 
 mod classes;
 mod content;
 mod desired;
 mod operations;
+mod repair_pace;
 mod reported;
 mod rival;
 mod rules;
@@ -82,6 +83,10 @@ impl SystemUnderTest for NamespaceClass {
 
     fn may_change(&self, change: &Change, server: &ApiServer, history: &History) -> Result<(), String> {
         rules::may_change(change, server, history)
+    }
+
+    fn witness(&self) -> Option<Box<dyn Checker>> {
+        Some(Box::new(repair_pace::RepairPace::default()))
     }
 
     fn external(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {

@@ -97,7 +97,8 @@ impl Suite {
         let data = self.program.metadata()?;
         let name = self.program.file_name().unwrap_or_default().to_string_lossy();
         let modified = data.modified()?.duration_since(UNIX_EPOCH)?.as_nanos();
-        Ok(format!("{name}-{}-{}-{modified}", self.filter, data.len()))
+        let skipped = self.skipped.join("-").replace(':', "");
+        Ok(format!("{name}-{}-{skipped}-{}-{modified}", self.filter, data.len()))
     }
 
     /// Runs each test without a mutant.

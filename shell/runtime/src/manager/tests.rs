@@ -107,7 +107,7 @@ async fn without_an_election_controllers_act_at_once() {
     assert_eq!(seen.lock().unwrap()[1].1, Event::LeadershipChanged { leading: true });
 }
 
-/// With many controllers, the first ones run before the last ones are told anything more.
+/// With many controllers, the first ones run before the last ones receive an event.
 #[tokio::test(start_paused = true)]
 async fn without_an_election_controllers_act_before_they_list_anything() {
     let mut manager = manager(&LeaseServer::default());
@@ -134,10 +134,10 @@ async fn without_an_election_controllers_act_before_they_list_anything() {
     for seen in seen {
         let seen = seen.lock().unwrap();
         let at = |wanted: fn(&Event) -> bool| seen.iter().position(|(_, event)| wanted(event));
-        let told = at(|event| matches!(event, Event::LeadershipChanged { leading: true })).unwrap();
+        let leads = at(|event| matches!(event, Event::LeadershipChanged { leading: true })).unwrap();
         let listed =
             at(|event| matches!(event, Event::ListStarted { .. } | Event::WatchFailed { .. })).unwrap();
-        assert!(told < listed, "{told} {listed}");
+        assert!(leads < listed, "{leads} {listed}");
     }
 }
 

@@ -52,6 +52,16 @@ mod tests {
     }
 
     #[test]
+    fn a_message_may_be_cut_anywhere_and_shows_gaps_before() {
+        for message in ["several problems: a, ...", "several problems:  ...", "a and ..."] {
+            assert_eq!(flaw(message), None, "{message}");
+        }
+        for message in ["class `` of ...", "class  of a, ...", "a ...  "] {
+            assert!(flaw(message).is_some(), "{message}");
+        }
+    }
+
+    #[test]
     fn a_missing_value_leaves_a_gap() {
         for message in [
             "",

@@ -460,8 +460,12 @@ impl<'a> Running<'a> {
     }
 
     fn testify(&mut self, entry: &Entry) -> Result<(), Violation> {
-        let member = entry.process().and_then(|process| self.member(process));
-        let Some(witness) = member.and_then(|member| self.witnesses[member].as_mut()) else { return Ok(()) };
-        witness.see(entry).map_err(|testimony| Violation::of(testimony, entry.at))
+        // What no process has done concerns all of them.
+        let of = match entry.process() {
+            Some(process) => self.member(process).map_or(0..0, |member| member..member + 1),
+            None => 0..self.witnesses.len(),
+        };
+        let mut seen = self.witnesses[of].iter_mut().flatten().map(|witness| witness.see(entry));
+        seen.find_map(Result::err).map_or(Ok(()), |testimony| Err(Violation::of(testimony, entry.at)))
     }
 }

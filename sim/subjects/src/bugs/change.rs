@@ -1,13 +1,12 @@
 //! Mistakes in the fields that make a change safe: each controller works as if it did not know one of them.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-use lockstep_engine::action::Success;
 use lockstep_engine::machine::{Event, Machine};
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::Value;
 
+use super::common::edit;
 use crate::namespaceclass::is_mistake;
 
 const fn bug(
@@ -109,16 +108,6 @@ impl<F: Field> Flaw for Ignores<F> {
             }
         });
         Some(event)
-    }
-}
-
-/// Changes an object of a kind on its way to the machine.
-fn edit(event: &mut Event, kind: &str, edit: impl FnOnce(&mut Value)) {
-    if let Event::Applied { object, .. } | Event::Finished { outcome: Ok(Success::Object(object)), .. } =
-        event
-        && object["kind"] == kind
-    {
-        edit(Arc::make_mut(object));
     }
 }
 

@@ -88,6 +88,16 @@ pub(super) fn retell(event: Event, kind_name: &str, change: impl FnOnce(&mut Val
     }
 }
 
+/// Changes an object of a kind in an event or an answer.
+pub(super) fn edit(event: &mut Event, kind: &str, edit: impl FnOnce(&mut Value)) {
+    if let Event::Applied { object, .. } | Event::Finished { outcome: Ok(Success::Object(object)), .. } =
+        event
+        && object["kind"] == kind
+    {
+        edit(Arc::make_mut(object));
+    }
+}
+
 /// A kind for which events can be dropped.
 pub(super) trait Unheard {
     const KIND: &'static str;

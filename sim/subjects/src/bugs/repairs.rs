@@ -1,0 +1,150 @@
+//! Mistakes in the repair of drift.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockstep_engine::action::{Action, KubeRequest, Outcome, Request};
+use lockstep_engine::machine::{Event, Note, Step};
+use lockstep_engine::object::{ObjectRef, is_deleting};
+use lockstep_sim::bugs::{Bug, Flaw, plant};
+use lockstep_sim::history::reference;
+use serde_json::{Value, json};
+
+use super::common::{Extra, HOST};
+use super::requests::status_patch;
+
+pub(super) const BUGS: &[Bug] = &[
+    Bug {
+        name: "repairs_at_full_speed",
+        sentence: "Drift is repaired whenever a watch shows it, so two clients that change a resource in turns never slow down.",
+        controller: HOST,
+        plant: plant::<RepairsAtFullSpeed>,
+        garble: None,
+    },
+    Bug {
+        name: "hides_contests",
+        sentence: "A binding is ready while another client keeps changing its resources.",
+        controller: HOST,
+        plant: plant::<HidesContests>,
+        garble: None,
+    },
+    Bug {
+        name: "contested_at_once",
+        sentence: "The first repair of a resource is reported as if another client kept changing it.",
+        controller: HOST,
+        plant: plant::<ContestedAtOnce>,
+        garble: None,
+    },
+];
+
+/// What was applied to objects that existed, what was applied twice, and those objects of the latter that another client has changed
+/// since.
+#[derive(Default)]
+struct RepairsAtFullSpeed {
+    applied: BTreeMap<ObjectRef, Arc<Value>>,
+    repaired: BTreeMap<ObjectRef, Arc<Value>>,
+    changed: BTreeSet<ObjectRef>,
+    extra: Extra,
+}
+
+impl Flaw for RepairsAtFullSpeed {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::Finished { id, .. } if self.extra.has_asked(*id) => return None,
+            Event::LeadershipChanged { .. } => (self.applied, self.repaired) = Default::default(),
+            Event::Applied { kind, object } => {
+                let target = reference(kind, object);
+                let is_other = |applied: &Arc<Value>| {
+                    let mut data = applied["data"].as_object().into_iter().flatten();
+                    object["metadata"]["uid"] == applied["metadata"]["uid"]
+                        && data.any(|(key, value)| object["data"][key] != *value)
+                };
+                if self.repaired.get(&target).is_some_and(is_other) && !is_deleting(object) {
+                    self.changed.insert(target);
+                }
+            }
+            _ => {}
+        }
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Kube(KubeRequest::Apply { target, manifest }) = &request.action
+            && target.kind.kind == "ConfigMap"
+            && manifest["metadata"].get("uid").is_some()
+        {
+            let last = self.applied.insert(target.clone(), Arc::clone(manifest));
+            if last.as_ref() == Some(manifest) {
+                self.repaired.insert(target.clone(), Arc::clone(manifest));
+            } else {
+                self.repaired.remove(target);
+            }
+            self.changed.remove(target);
+        }
+        None
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        for target in std::mem::take(&mut self.changed) {
+            if let Some(manifest) = self.repaired.get(&target).cloned() {
+                self.extra.ask(step, Action::Kube(KubeRequest::Apply { target, manifest }));
+            }
+        }
+    }
+}
+
+/// The condition `Ready` of each binding, as it was last written with the status True.
+#[derive(Default)]
+struct HidesContests(BTreeMap<ObjectRef, Value>);
+
+impl Flaw for HidesContests {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (target, ready) = ready_of(request)?;
+        if ready["status"] == "True" {
+            self.0.insert(target, ready.clone());
+        } else if ready["reason"] == "Contested"
+            && let Some(last) = self.0.get(&target)
+        {
+            *ready = last.clone();
+        }
+        None
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        step.notes.retain(|note| match note {
+            Note::ConditionChanged { object, reason, .. } | Note::EventAnnounced { object, reason, .. } => {
+                reason != "Contested" || !self.0.contains_key(object)
+            }
+            _ => true,
+        });
+    }
+}
+
+/// The namespaces in which an object that existed was applied.
+#[derive(Default)]
+struct ContestedAtOnce(BTreeSet<String>);
+
+impl Flaw for ContestedAtOnce {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Kube(KubeRequest::Apply { target, manifest }) = &request.action
+            && manifest["metadata"].get("uid").is_some()
+        {
+            self.0.extend(target.namespace.clone());
+        }
+        let (target, ready) = ready_of(request)?;
+        if target.namespace.is_some_and(|namespace| self.0.contains(&namespace)) && ready["status"] == "True"
+        {
+            ready["reason"] = json!("Contested");
+        }
+        None
+    }
+}
+
+/// Returns the condition `Ready` in a status that is written, and the object.
+fn ready_of(request: &mut Request) -> Option<(ObjectRef, &mut Value)> {
+    let (target, patch) = status_patch(&mut request.action)?;
+    let target = target.clone();
+    let conditions = Arc::make_mut(patch)["status"]["conditions"].as_array_mut()?;
+    let ready = conditions.iter_mut().find(|condition| condition["type"] == "Ready")?;
+    Some((target, ready))
+}
