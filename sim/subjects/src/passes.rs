@@ -121,7 +121,9 @@ pub(crate) fn are_paused_as_said(moment: &Moment<'_>, kind: &Kind) -> Result<(),
         let of_status = [&pass.stored["status"]].into_iter();
         let mut observed =
             of_status.chain(pass.conditions()).filter_map(|it| it["observedGeneration"].as_i64());
-        let is_current = observed.any(|observed| observed == generation(pass.observed));
+        let now = generation(pass.stored);
+        // The process may have read a later generation than it was sent, while it can't watch the kind.
+        let is_current = generation(pass.observed) == now && observed.any(|observed| observed == now);
         let is_paused = pass.observed["spec"]["paused"] == true;
         let found = pass.condition("Paused");
         (is_current && found.is_some() != is_paused)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockstep_engine::action::{Action, KubeRequest, Outcome, Request};
 use lockstep_engine::machine::{Event, Note, Step};
-use lockstep_engine::object::{ObjectRef, is_deleting};
+use lockstep_engine::object::{ObjectRef, is_deleting, metadata};
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
@@ -19,6 +19,13 @@ pub(super) const BUGS: &[Bug] = &[
         sentence: "Drift is repaired whenever a watch shows it, so two clients that change a resource in turns never slow down.",
         controller: HOST,
         plant: plant::<RepairsAtFullSpeed>,
+        garble: None,
+    },
+    Bug {
+        name: "overlooks_edits",
+        sentence: "A change of a resource by another client is noticed only by the next list.",
+        controller: HOST,
+        plant: plant::<OverlooksEdits>,
         garble: None,
     },
     Bug {
@@ -54,12 +61,8 @@ impl Flaw for RepairsAtFullSpeed {
             Event::LeadershipChanged { .. } => (self.applied, self.repaired) = Default::default(),
             Event::Applied { kind, object } => {
                 let target = reference(kind, object);
-                let is_other = |applied: &Arc<Value>| {
-                    let mut data = applied["data"].as_object().into_iter().flatten();
-                    object["metadata"]["uid"] == applied["metadata"]["uid"]
-                        && data.any(|(key, value)| object["data"][key] != *value)
-                };
-                if self.repaired.get(&target).is_some_and(is_other) && !is_deleting(object) {
+                let is_it = |applied: &Arc<Value>| object["metadata"]["uid"] == applied["metadata"]["uid"];
+                if self.repaired.get(&target).is_some_and(is_it) && !is_deleting(object) {
                     self.changed.insert(target);
                 }
             }
@@ -90,6 +93,25 @@ impl Flaw for RepairsAtFullSpeed {
                 self.extra.ask(step, Action::Kube(KubeRequest::Apply { target, manifest }));
             }
         }
+    }
+}
+
+/// The uids of the objects that the machine knows.
+#[derive(Default)]
+struct OverlooksEdits(BTreeMap<ObjectRef, String>);
+
+impl Flaw for OverlooksEdits {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::ListStarted { kind } => self.0.retain(|object, _| object.kind != *kind),
+            Event::Applied { kind, object } if kind.kind == "ConfigMap" && !is_deleting(object) => {
+                let uid = metadata(object, "uid").to_owned();
+                let last = self.0.insert(reference(kind, object), uid.clone());
+                return (last != Some(uid)).then_some(event);
+            }
+            _ => {}
+        }
+        Some(event)
     }
 }
 

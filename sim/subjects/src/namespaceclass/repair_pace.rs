@@ -25,7 +25,7 @@ const LONGEST_WAIT: Duration = Duration::from_mins(5);
 /// The number of repairs in a row that is reported.
 const REPORTED: u32 = 4;
 /// How long a pass may take after a change, so that the operator counts from a later time.
-const SLOW_PASS: Duration = MINUTE;
+const SLOW_PASS: Duration = LONGEST_WAIT;
 
 /// The repairs of a resource in a row, by one process.
 #[derive(Clone)]
@@ -54,21 +54,22 @@ impl Row {
 }
 
 /// Returns the delay after so many repairs in a row.
-fn wait(repairs: u32) -> Duration {
+pub(super) fn wait(repairs: u32) -> Duration {
     FIRST_WAIT.saturating_mul(1 << repairs.saturating_sub(1).min(20)).min(LONGEST_WAIT)
 }
 
-/// How often a process has changed a resource in a row: at least as often as the operator counts repairs.
+/// How often a process has applied a resource in a row: at least as often as the operator counts repairs. An apply that is repeated
+/// because its answer was lost counts too.
 #[derive(Clone, Copy, Default)]
 struct Most {
-    changes: u32,
+    applies: u32,
     last: Duration,
 }
 
 impl Most {
     fn at(self, now: Duration) -> u32 {
-        let is_in_row = now < self.last + wait(self.changes) * 2 + SLOW_PASS;
-        if is_in_row { self.changes } else { 0 }
+        let is_in_row = now < self.last + wait(self.applies) * 2 + SLOW_PASS;
+        if is_in_row { self.applies } else { 0 }
     }
 }
 
@@ -83,8 +84,8 @@ pub(super) struct RepairPace {
     changes: Vec<Change>,
     /// When each process started or crashed last. Its last requests may arrive after that.
     started: BTreeMap<usize, Duration>,
-    /// The changes of each resource by each process.
-    changed: BTreeMap<(usize, ObjectRef), Most>,
+    /// The applies of each resource by each process.
+    applied: BTreeMap<(usize, ObjectRef), Most>,
     /// The bindings on the server, each with its last author.
     bindings: BTreeMap<String, (Author, Arc<Value>)>,
 }
@@ -113,7 +114,7 @@ impl RepairPace {
         self.end_rows(|of, _| of == process);
         self.known.retain(|(of, _), _| *of != process);
         self.open.retain(|(of, _), _| *of != process);
-        self.changed.retain(|(of, _), _| *of != process);
+        self.applied.retain(|(of, _), _| *of != process);
     }
 
     fn end_rows(&mut self, is_ended: impl Fn(usize, &ObjectRef) -> bool) {
@@ -206,7 +207,7 @@ impl RepairPace {
             return Ok(());
         }
         let repaired = self
-            .changed
+            .applied
             .iter()
             .filter(|((of, object), _)| of == process && object.namespace.as_deref() == Some(namespace));
         let most = repaired.map(|(_, most)| most.at(at)).max().unwrap_or_default();
@@ -215,9 +216,9 @@ impl RepairPace {
         }
         Err(Testimony {
             invariant: "contested_means_repaired_often",
-            sentence: "A binding is reported as contested only if its process has changed one of the resources at least four times in a row.",
+            sentence: "A binding is reported as contested only if its process has applied one of the resources at least four times in a row.",
             seen: format!(
-                "{object} is contested, and no resource was changed more than {most} times in a row"
+                "{object} is contested, and no resource was applied more than {most} times in a row"
             ),
         })
     }
@@ -225,13 +226,16 @@ impl RepairPace {
     fn carried(&mut self, carried: &Carried, at: Duration) -> Result<(), Testimony> {
         let changes = std::mem::take(&mut self.changes);
         let Action::Kube(KubeRequest::Apply { target, manifest }) = &carried.action else { return Ok(()) };
+        if !is_content(&target.kind.kind) {
+            return Ok(());
+        }
+        let key = (carried.process, target.clone());
+        let most = self.applied.entry(key.clone()).or_default();
+        *most = Most { applies: most.at(at) + 1, last: at };
         let change = changes.iter().find(|change| change.object == *target);
         let Some((change, Some(new))) = change.map(|change| (change, change.new.as_deref())) else {
             return Ok(());
         };
-        let key = (carried.process, target.clone());
-        let most = self.changed.entry(key.clone()).or_default();
-        *most = Most { changes: most.at(at) + 1, last: at };
         // It may have waited in the network.
         let asked = self.open.get(&(carried.process, carried.id)).map(|(_, asked)| *asked);
         let first = Row {

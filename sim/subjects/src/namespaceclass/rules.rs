@@ -19,6 +19,7 @@ use super::desired::{requested_class, wanted};
 use crate::{announced, passes};
 
 mod change;
+mod drift;
 mod judged;
 mod removals;
 mod rollout;
@@ -114,6 +115,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "an_unwatchable_kind_is_reported",
         sentence: "A binding is not Ready after a pass that began when a kind of its class could not be watched for minutes.",
         holds: judged::an_unwatchable_kind_is_reported,
+    },
+    Invariant {
+        name: "known_drift_is_repaired",
+        sentence: "A pass over a binding repairs each resource that is known to differ from its class, unless a problem with it is reported, or it was repaired so recently that the next repair has to wait.",
+        holds: drift::known_drift_is_repaired,
     },
     announced::invariant(announced::of_namespaceclass),
     announced::warnings(announced::warnings_of_namespaceclass),

@@ -9,7 +9,7 @@ use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
 use super::rollout::known_class;
-use crate::namespaceclass::desired::{is_available, wanted};
+use crate::namespaceclass::desired::{is_available, is_paused, wanted};
 use crate::passes::{Pass, first, successful};
 
 /// The longest delay of a watch event, and the time in which a class is validated.
@@ -25,29 +25,33 @@ struct Blind<'a> {
     refused: Vec<Arc<Kind>>,
 }
 
+/// Returns the class of a binding, if the process has known both for long enough, and the class is not paused.
+pub(super) fn settled_class<'a>(moment: &'a Moment<'_>, pass: &Pass<'_>) -> Option<&'a Value> {
+    let namespace = pass.object.namespace.as_deref()?;
+    let class = known_class(moment, pass.state, pass.stored)?;
+    let name = ObjectRef::cluster(&names::class(), metadata(class, "name"));
+    let (_, since) = pass.state.generations.get(&name)?;
+    let (_, bound) = pass.state.generations.get(pass.object)?;
+    let validated = pass.state.ended.get(&("class".to_owned(), name))?;
+    let home = pass.state.observed.get(&ObjectRef::cluster(&names::namespace(), namespace))?;
+    let is_known = *since + FOLLOWED <= pass.began
+        && since < validated
+        && *bound <= pass.began
+        && generation(pass.observed) == generation(pass.stored);
+    (is_known && !is_paused(class) && !is_deleting(home)).then_some(class)
+}
+
 /// Returns the passes that have to leave a status of the present generation of the class.
 fn blind<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Blind<'a>> {
     let is_blind = |pass: &Pass<'_>| pass.object.kind == names::binding() && !pass.state.refused.is_empty();
     successful(moment).filter(is_blind).filter_map(move |pass| {
         let namespace = pass.object.namespace.as_deref()?;
-        let class = known_class(moment, pass.state, pass.stored)?;
-        let spec = &class["spec"];
-        let is_limited =
-            spec["paused"] == true || spec["rollout"].is_object() || spec["removalGuard"].is_object();
-        let name = ObjectRef::cluster(&names::class(), metadata(class, "name"));
-        let (_, since) = pass.state.generations.get(&name)?;
-        let (_, bound) = pass.state.generations.get(pass.object)?;
-        let validated = pass.state.ended.get(&("class".to_owned(), name))?;
-        let home = pass.state.observed.get(&ObjectRef::cluster(&names::namespace(), namespace))?;
+        let class = settled_class(moment, &pass)?;
+        let is_limited = class["spec"]["rollout"].is_object() || class["spec"]["removalGuard"].is_object();
         let kinds: Vec<Arc<Kind>> = wanted(class, namespace).into_keys().map(|object| object.kind).collect();
-        let is_known = *since + FOLLOWED <= pass.began
-            && since < validated
-            && *bound <= pass.began
-            && generation(pass.observed) == generation(pass.stored);
         let is_settled = kinds.iter().all(|kind| pass.is_refused(kind) || pass.is_watched(kind));
         let refused: Vec<_> = kinds.into_iter().filter(|kind| pass.is_refused(kind)).collect();
-        let is_checked = is_known && is_settled && !refused.is_empty() && !is_limited && !is_deleting(home);
-        is_checked.then_some(Blind { pass, class, refused })
+        (is_settled && !is_limited && !refused.is_empty()).then_some(Blind { pass, class, refused })
     })
 }
 
