@@ -225,10 +225,7 @@ fn bound(server: &ApiServer, namespace: &str, class: &Value, differences: &mut V
             ready.map(|ready| format!("{}: {}", ready["reason"], ready["message"])).unwrap_or_default();
         differences.push(format!("the binding of {namespace} should be Ready={free}, it says {said}"));
     }
-    let status = &binding["status"];
-    if status["observedClassGeneration"] != class["metadata"]["generation"]
-        || status["observedClassUid"] != class["metadata"]["uid"]
-    {
+    if !has_observed(&binding, class) {
         differences.push(format!("the status of the binding of {namespace} does not match the class"));
     }
 }
@@ -284,9 +281,14 @@ pub(super) fn is_paused(class: &Value) -> bool {
 
 /// Returns whether a binding is ready with an earlier generation of its class.
 pub(super) fn is_outdated(binding: &Value, class: &Value) -> bool {
+    is_available(binding) && !has_observed(binding, class)
+}
+
+/// Returns whether the status of a binding is of the present generation of a class.
+pub(super) fn has_observed(binding: &Value, class: &Value) -> bool {
     let status = &binding["status"];
-    let applied = (&status["observedClassUid"], &status["observedClassGeneration"]);
-    is_available(binding) && applied != (&class["metadata"]["uid"], &class["metadata"]["generation"])
+    let observed = (&status["observedClassUid"], &status["observedClassGeneration"]);
+    observed == (&class["metadata"]["uid"], &class["metadata"]["generation"])
 }
 
 /// Returns whether a binding is ready with the class that it names.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::judged::settled_class;
 use crate::namespaceclass::content::is_from_entry;
-use crate::namespaceclass::desired::{reports_drift, wanted};
+use crate::namespaceclass::desired::{has_observed, reports_drift, wanted};
 use crate::namespaceclass::repair_pace::wait;
 use crate::passes::{Pass, first, successful};
 
@@ -20,10 +20,7 @@ pub(super) fn known_drift_is_repaired(moment: &Moment<'_>) -> Result<(), String>
     first(of_bindings.filter_map(|pass| {
         let class = settled_class(moment, &pass)?;
         // An earlier generation may wait for its turn in a rollout.
-        let status = &pass.stored["status"];
-        let is_current = status["observedClassUid"] == class["metadata"]["uid"]
-            && status["observedClassGeneration"] == class["metadata"]["generation"];
-        if !is_current || reports_drift(class) {
+        if !has_observed(pass.stored, class) || reports_drift(class) {
             return None;
         }
         let wanted = wanted(class, pass.object.namespace.as_deref()?);
@@ -52,9 +49,6 @@ fn has_problem(pass: &Pass<'_>, target: &ObjectRef) -> bool {
 
 /// Returns whether a resource differed from its entry when the pass began, could be repaired, and was not.
 fn is_left(moment: &Moment<'_>, pass: &Pass<'_>, process: usize, target: &ObjectRef, entry: &Value) -> bool {
-    if has_problem(pass, target) {
-        return false;
-    }
     let state = pass.state;
     let (Some(known), Some((since, _))) = (state.observed.get(target), state.previous.get(target)) else {
         return false;
@@ -79,5 +73,5 @@ fn is_left(moment: &Moment<'_>, pass: &Pass<'_>, process: usize, target: &Object
     let repairs = u32::try_from(own.len()).unwrap_or(u32::MAX);
     // The operator counts from the end of the pass.
     let must_wait = own.last().is_some_and(|last| pass.began < *last + wait(repairs) + MINUTE);
-    !must_wait && !versions[at..].iter().any(|it| is_by_it(it.by))
+    !must_wait && !versions[at..].iter().any(|it| is_by_it(it.by)) && !has_problem(pass, target)
 }

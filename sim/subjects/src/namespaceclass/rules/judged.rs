@@ -9,7 +9,7 @@ use lockstep_sim::invariant::Moment;
 use serde_json::Value;
 
 use super::rollout::known_class;
-use crate::namespaceclass::desired::{is_available, is_paused, wanted};
+use crate::namespaceclass::desired::{has_observed, is_available, is_paused, wanted};
 use crate::passes::{Pass, first, successful};
 
 /// The longest delay of a watch event, and the time in which a class is validated.
@@ -57,9 +57,7 @@ fn blind<'a>(moment: &'a Moment<'_>) -> impl Iterator<Item = Blind<'a>> {
 
 pub(super) fn no_binding_freezes(moment: &Moment<'_>) -> Result<(), String> {
     first(blind(moment).filter_map(|Blind { pass, class, .. }| {
-        let status = &pass.stored["status"];
-        let is_current = status["observedClassUid"] == class["metadata"]["uid"]
-            && status["observedClassGeneration"] == class["metadata"]["generation"];
+        let is_current = has_observed(pass.stored, class);
         let generation = &class["metadata"]["generation"];
         (!is_current).then(|| format!("the status of {} is not of generation {generation}", pass.object))
     }))

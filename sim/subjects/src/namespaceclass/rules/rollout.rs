@@ -16,7 +16,7 @@ use super::change::change_of_process;
 use crate::namespaceclass::classes::pool_kinds;
 use crate::namespaceclass::content::{is_from_entry, is_varied};
 use crate::namespaceclass::desired::{
-    canaries, excludes, is_available, is_outdated, is_paused, reports_drift, wanted,
+    canaries, excludes, has_observed, is_available, is_outdated, is_paused, reports_drift, wanted,
 };
 
 /// How long the write of a status may be on its way, as far as it is not delayed by a fault.
@@ -106,8 +106,7 @@ pub(super) fn drift_is_only_reported(moment: &Moment<'_>) -> Result<(), String> 
         let status = &binding["status"];
         let mut listed = status["appliedResources"].as_array().into_iter().flatten();
         let is_listed = listed.any(|it| it["kind"] == *target.kind.kind && it["name"] == *target.name);
-        let is_applied = status["observedClassUid"] == class["metadata"]["uid"]
-            && status["observedClassGeneration"] == class["metadata"]["generation"];
+        let is_applied = has_observed(binding, class);
         // A change of the namespace is applied in any case.
         let is_varied = wanted(class, namespace).get(target).is_some_and(is_varied);
         let namespace = binding_ref(namespace);
