@@ -13,6 +13,7 @@ use lockstep_sim::invariant::Invariant;
 use lockstep_sim::subject::{Checker, Client, Operation, SystemUnderTest, World};
 use serde_json::json;
 
+mod condensed;
 mod desired;
 mod expressions;
 mod external;
@@ -28,6 +29,7 @@ pub mod small;
 
 use self::external::Beyond;
 use self::names::{CONFIG, NAMESPACE};
+pub(crate) use self::operations::poll_seldom;
 
 /// The Sentinel as a system under test.
 #[derive(Debug, Clone, Copy)]

@@ -2,7 +2,8 @@
 //! with the same objects.
 //!
 //! The Bridge gives DPUClusters their kubeconfig, and the DPUService controller deploys to these DPUClusters. Classes of the
-//! NamespaceClass operator govern the namespaces of bridges, services and clusters. A Sentinel polls.
+//! NamespaceClass operator govern the namespaces of bridges, services and clusters. A Sentinel polls, less often than when it is alone:
+//! most of the time of a search would pass in polls.
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
 
 use crate::bridge::Bridge;
 use crate::dpuservice::DpuService;
+use crate::sentinel::poll_seldom;
 
 mod desired;
 mod members;
@@ -71,6 +73,7 @@ impl SystemUnderTest for Together {
         for member in MEMBERS {
             member.prepare(client);
         }
+        poll_seldom(client);
     }
 
     fn operations(&self) -> &'static [Operation] {
@@ -114,6 +117,7 @@ impl SystemUnderTest for Together {
         for member in MEMBERS {
             member.calm(client);
         }
+        poll_seldom(client);
         operations::complete(client);
         operations::abandon_clusters(client);
     }

@@ -8,13 +8,14 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use lockstep_engine::action::{Action, BrokerRequest, Class, Failure, Fetch, Outcome, Success};
 use lockstep_engine::broker::{Broker, CloudEvent};
-use lockstep_engine::document::{Condenser, Fields};
+use lockstep_engine::document::Fields;
 use lockstep_engine::random::Random;
 use lockstep_external::hyperfleet::damage::Damage;
 use lockstep_external::hyperfleet::{Dialect, HyperFleet, Kind, Labels, Release, Resource};
 use lockstep_sim::cluster::ExternalSystems;
 use serde_json::json;
 
+use super::condensed::Condensed;
 use super::names::PASSWORD;
 
 /// A host of the API.
@@ -66,6 +67,7 @@ pub(super) struct Beyond {
     pub(super) unreadable: (BTreeSet<String>, Timestamp),
     /// Resources with a large specification.
     large: Vec<String>,
+    condensed: Condensed,
     /// When the broker last accepted an event for a resource.
     pub(super) taken: BTreeMap<String, Timestamp>,
     /// Chance; none in a small world, where adapters do not report by themselves and what was sent always arrives.
@@ -139,6 +141,7 @@ impl Beyond {
             damage: VecDeque::new(),
             unreadable: (BTreeSet::new(), start),
             large: Vec::new(),
+            condensed: Condensed::default(),
             taken: BTreeMap::new(),
             random,
             counter: 0,
@@ -257,10 +260,7 @@ impl Beyond {
             }
             200 => {
                 let chunk = 1 + usize::try_from(self.below(2000)).unwrap_or(0);
-                // Lists are short here: parts of a real size would never occur.
-                let mut document = Condenser::with_parts(keep, 20 * chunk);
-                let is_read = answer.body().chunks(chunk).all(|chunk| document.push(chunk).is_ok());
-                match document.finish().filter(|_| is_read) {
+                match self.condensed.document(url, answer.body(), keep, chunk) {
                     Some(document) => Ok(Success::Document(document)),
                     None => failure(Class::Invalid),
                 }

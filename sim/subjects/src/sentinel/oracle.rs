@@ -40,9 +40,11 @@ pub(super) struct Page {
     total: Option<u64>,
 }
 
-/// Reads pages. Most items of a poll are the same as in the one before, so it remembers items by their text.
+/// Reads pages. Most pages and items of a poll are the same as in the one before, so it remembers the last page for each URL, and
+/// items by their text.
 #[derive(Clone, Default)]
 pub(super) struct Pages {
+    pages: BTreeMap<String, (String, Arc<Page>)>,
     items: BTreeMap<Box<str>, Arc<Value>>,
 }
 
@@ -50,8 +52,17 @@ pub(super) struct Pages {
 const ITEMS_MAX: usize = 1000;
 
 impl Pages {
-    /// Parses a document; none if it is not a page of a list.
-    pub(super) fn read(&mut self, text: &str) -> Option<Page> {
+    /// Parses the document at a URL; none if it is not a page of a list.
+    pub(super) fn read(&mut self, url: &str, text: &str) -> Option<Arc<Page>> {
+        if let Some((_, page)) = self.pages.get(url).filter(|(last, _)| last == text) {
+            return Some(Arc::clone(page));
+        }
+        let page = Arc::new(self.parse(text)?);
+        self.pages.insert(url.to_owned(), (text.to_owned(), Arc::clone(&page)));
+        Some(page)
+    }
+
+    fn parse(&mut self, text: &str) -> Option<Page> {
         let document = serde_json::from_str::<BTreeMap<String, &RawValue>>(text).ok()?;
         let total = document.get("total").and_then(|total| serde_json::from_str(total.get()).ok());
         let items = serde_json::from_str::<Option<Vec<&RawValue>>>(document.get("items")?.get()).ok()?;
@@ -188,20 +199,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_with_the_same_text_are_parsed_once() {
+    fn pages_and_items_with_the_same_text_are_parsed_once() {
         let mut pages = Pages::default();
-        let first = pages.read(r#"{"items":[{"id":"a"},{"id":"b"}],"total":3}"#).unwrap();
-        let second = pages.read(r#"{"total":null,"items":[{"id":"b"},{"id":"c"}]}"#).unwrap();
+        let text = r#"{"items":[{"id":"a"},{"id":"b"}],"total":3}"#;
+        let first = pages.read("1", text).unwrap();
+        assert!(Arc::ptr_eq(&first, &pages.read("1", text).unwrap()));
+        let second = pages.read("1", r#"{"total":null,"items":[{"id":"b"},{"id":"c"}]}"#).unwrap();
         assert_eq!((first.total, second.total), (Some(3), None));
         assert_eq!(second.ids().collect::<Vec<_>>(), ["b", "c"]);
         assert!(Arc::ptr_eq(&first.items[1], &second.items[0]));
-        assert_eq!(pages.read(r#"{"items":null}"#).map(|page| page.len()), Some(0));
+        assert_eq!(pages.read("1", r#"{"items":null}"#).map(|page| page.len()), Some(0));
     }
 
     #[test]
     fn what_is_no_page_is_not_read() {
         for text in ["", "[]", "{}", r#"{"items":{}}"#, r#"{"items":[{"id":1e999}]}"#, r#"{"items":[]"#] {
-            assert!(Pages::default().read(text).is_none(), "{text}");
+            assert!(Pages::default().read("1", text).is_none(), "{text}");
         }
     }
 }

@@ -178,10 +178,10 @@ impl Eye {
 
     fn fetched(&mut self, url: &str, outcome: &Outcome, now: Now, step: &Step) -> Result<(), Testimony> {
         let page = match outcome {
-            Ok(Success::Document(document)) => self.pages.read(&document.text()),
+            Ok(Success::Document(document)) => self.pages.read(url, &document.text()),
             _ => None,
         };
-        self.listing.answered(url, page.as_ref(), outcome);
+        self.listing.answered(url, page.as_deref(), outcome);
         let (Some(config), Some(page)) = (&self.config, page) else { return Ok(()) };
         let (mut counts, mut failed) = (BTreeMap::new(), 0);
         let verdicts = page.items(config, &self.expressions, now.wall.timestamp());

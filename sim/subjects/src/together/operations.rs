@@ -17,7 +17,7 @@ use crate::bridge;
 use crate::dpf;
 use crate::dpuservice::{self, DpuService};
 use crate::namespaceclass::{self, CLASSES};
-use crate::sentinel::Sentinel;
+use crate::sentinel::{Sentinel, poll_seldom};
 
 /// The namespaces of bridges, services and clusters. Users delete them and create them again.
 const NAMESPACES: [&str; 5] = ["bridges", "edge", "core", "dpf", "lab"];
@@ -138,6 +138,7 @@ fn restore(client: &mut dyn Client, random: &mut Random) {
     for act in MEMBERS.iter().flat_map(|member| member.operations()).filter(|act| act.name == RESTORE) {
         (act.run)(client, random);
     }
+    poll_seldom(client);
 }
 
 fn delete_namespace(client: &mut dyn Client, random: &mut Random) {
