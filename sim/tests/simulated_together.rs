@@ -14,7 +14,7 @@ mod search;
 /// Maximum number of seeds until each planted bug must be found.
 const HUNT_MAX: u64 = 100;
 
-static TOGETHER: Searched = Searched::new(&Together, 20, &[11]);
+static TOGETHER: Searched = Searched::new(&Together, 20, &[583]);
 
 #[test]
 fn every_seed_holds_every_invariant() {
@@ -30,7 +30,7 @@ fn the_same_seeds_give_the_same_hash_on_any_number_of_threads() {
 
 /// Bugs that the first seed finds, in each controller that has some, and in all. A run takes seconds, so only `nightly` hunts for all.
 const SOON: [&str; 4] =
-    ["ignores_new_secrets", "removes_other_kubeconfigs", "deletes_what_it_adopted", "shares_a_lease"];
+    ["ignores_new_secrets", "caches_without_the_kind", "deletes_what_it_adopted", "shares_a_lease"];
 
 #[test]
 fn planted_bugs_are_found() {

@@ -251,6 +251,8 @@ pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), Strin
     let is_unready = |other: &String| {
         let known = known_binding(moment, state, other).filter(|it| !is_deleting(it) && !is_available(it));
         known.is_some_and(|it| it["spec"]["className"] == new["spec"]["className"])
+            // An outdated list may have hidden it until a moment ago.
+            && is_known_for(moment, state, &binding_ref(other), DECISION)
             && was_unready_since(moment, other, moment.entry.at.saturating_sub(DECISION))
     };
     let unready = namespaces.filter(is_unready).count() as u64;
