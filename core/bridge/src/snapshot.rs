@@ -9,7 +9,7 @@ use lockstep_engine::time::Now;
 use serde_json::Value;
 
 use super::model::Lookup;
-use super::model::bridge::Bridge;
+use super::model::bridge::{Bridge, Index};
 use super::model::encryption_key;
 use super::model::hosted_cluster;
 use super::model::image::Checked;
@@ -193,10 +193,25 @@ impl<'a> BridgeSnapshot<'a> {
         is_theirs && text(cluster, "/status/kubeconfig/name") == Some(&source.name)
     }
 
+    /// Returns the name of the kubeconfig that the DPUCluster uses.
+    pub fn kubeconfig(&self) -> Option<&'a str> {
+        text(self.dpu_cluster()?, "/spec/kubeconfig")
+    }
+
     /// Returns the name of a kubeconfig in the DPUCluster that this bridge did not set.
     pub fn foreign_kubeconfig(&self) -> Option<&'a str> {
         let ours = SecretRole::Kubeconfig.copy(self.key, self.bridge.dpu_cluster.as_ref())?;
-        text(self.dpu_cluster()?, "/spec/kubeconfig").filter(|name| *name != ours.name)
+        self.kubeconfig().filter(|name| *name != ours.name)
+    }
+
+    /// Returns the other bridge that has set the kubeconfig of the DPUCluster, if one has. Without it the cluster of that bridge is cut
+    /// off.
+    pub fn connected_bridge(&self) -> Option<&'a Name> {
+        let (theirs, dpu_cluster) = (self.foreign_kubeconfig()?, self.bridge.dpu_cluster.as_ref()?);
+        let mut bridges = self.store.bridges.keys_by(&Index::DpuCluster(dpu_cluster.clone()));
+        bridges.find(|bridge| {
+            SecretRole::Kubeconfig.copy(bridge, Some(dpu_cluster)).is_some_and(|copy| copy.name == theirs)
+        })
     }
 
     /// Returns the address of node ports: that of the first Node that has one.

@@ -33,6 +33,30 @@ fn no_bridge_advises_to_remove_what_another_one_uses() {
     assert!(!status.contains("remove") && !status.contains("delete"), "{status}");
 }
 
+/// The times of creation have no fractions of a second, so the first one can look younger.
+#[test]
+fn of_two_bridges_from_the_same_second_the_connected_one_has_the_dpucluster() {
+    let mut bench = Bench::new();
+    bench.create(&bridge("prod"));
+    bench.cluster.advance(Duration::from_millis(100));
+    let mut second = bridge("dev");
+    second["spec"]["metalLBVirtualIP"] = json!("192.0.2.20");
+    bench.create(&second);
+    bench.settle();
+    let created = |bridge: &serde_json::Value| bridge["metadata"]["creationTimestamp"].clone();
+    assert_eq!(created(&bench.bridge("prod")), created(&bench.bridge("dev")));
+    let is_connected =
+        |bench: &mut Bench, name| bench.condition(name, "KubeconfigInjected").0 == "True/Injected";
+    let (has_it, has_not) = if is_connected(&mut bench, "prod") { ("prod", "dev") } else { ("dev", "prod") };
+    assert_eq!(bench.condition(has_it, "PrerequisitesMet").0, "True/AllMet");
+    let (unmet, message) = bench.condition(has_not, "PrerequisitesMet");
+    assert_eq!(unmet, "False/WaitingForPrerequisites");
+    assert!(
+        message.contains(&format!("is in use by DPFHCPBridge dpf-hcp-bridge-system/{has_it}")),
+        "{message}"
+    );
+}
+
 /// Returns the reasons of all Warnings so far. A second process with the same seed gives its Events the same names as the first.
 fn announced(bench: &mut Bench) -> BTreeSet<String> {
     bench.transitions();

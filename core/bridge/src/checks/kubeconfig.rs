@@ -3,10 +3,8 @@
 //! Source: "Field: `kubeconfigSecretRef`".
 
 use lockstep_engine::conditions::{Finding, Status};
-use lockstep_engine::object::{Name, text};
 
 use super::unwatched::unwatched;
-use crate::model::bridge::Index;
 use crate::model::secret::SecretRole;
 use crate::model::source::Source;
 use crate::names::{condition, reason};
@@ -15,9 +13,8 @@ use crate::snapshot::{BridgeSnapshot, OwnedObject, SecretState};
 /// Returns the finding about `KubeconfigInjected`, unless a write of this pass overrides it.
 pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Finding {
     let copy = SecretRole::Kubeconfig.copy(snapshot.key, snapshot.bridge.dpu_cluster.as_ref());
-    let injected = snapshot.dpu_cluster().and_then(|object| text(object, "/spec/kubeconfig"));
     let (status, reason, message) = if let Some(theirs) = snapshot.foreign_kubeconfig() {
-        let message = match other_bridge(snapshot) {
+        let message = match snapshot.connected_bridge() {
             Some(other) => format!(
                 "the DPUCluster uses the kubeconfig {theirs} of DPFHCPBridge {other}; leave it as it is, and create this \
                  DPFHCPBridge for another DPUCluster"
@@ -40,7 +37,7 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Finding {
                 "HyperShift has not made the cluster's kubeconfig yet".to_owned(),
             ),
             SecretState::Bad(complaint) => (Status::False, reason::INJECTION_FAILED, complaint.to_owned()),
-            SecretState::Copied if injected.is_some() => {
+            SecretState::Copied if snapshot.kubeconfig().is_some() => {
                 let name = copy.map(|copy| copy.name).unwrap_or_default();
                 (Status::True, reason::INJECTED, format!("the DPUCluster uses the kubeconfig {name}"))
             }
@@ -52,14 +49,4 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Finding {
         }
     };
     Finding { condition: condition::KUBECONFIG_INJECTED, status, reason, message }
-}
-
-/// Returns the other bridge that set the DPUCluster's kubeconfig, if one did. Without it the cluster of that bridge is cut
-/// off.
-fn other_bridge<'a>(snapshot: &BridgeSnapshot<'a>) -> Option<&'a Name> {
-    let (theirs, dpu_cluster) = (snapshot.foreign_kubeconfig()?, snapshot.bridge.dpu_cluster.as_ref()?);
-    let mut bridges = snapshot.store.bridges.keys_by(&Index::DpuCluster(dpu_cluster.clone()));
-    bridges.find(|bridge| {
-        SecretRole::Kubeconfig.copy(bridge, Some(dpu_cluster)).is_some_and(|copy| copy.name == theirs)
-    })
 }

@@ -97,13 +97,20 @@ fn shared_namespace(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
     )))
 }
 
-/// Checks that no older bridge names the DPUCluster: it has one control plane.
+/// Checks that no other bridge has the DPUCluster: it has one control plane. The bridge that has set its kubeconfig has it, and before
+/// that the older one. Of two bridges from the same second, the younger by name may have been first.
 fn in_use(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let dpu_cluster = snapshot.bridge.dpu_cluster.clone()?;
-    let rival = snapshot.store.rival(&Index::DpuCluster(dpu_cluster.clone()), snapshot.key)?;
+    if snapshot.kubeconfig().is_some() && snapshot.foreign_kubeconfig().is_none() {
+        return None;
+    }
+    let older = || {
+        let rival = snapshot.store.rival(&Index::DpuCluster(dpu_cluster.clone()), snapshot.key)?;
+        Some(format!("{rival}, which is older"))
+    };
+    let user = snapshot.connected_bridge().map(ToString::to_string).or_else(older)?;
     Some(Unmet::wait(format!(
-        "DPUCluster {dpu_cluster} is in use by DPFHCPBridge {rival}, which is older; create this DPFHCPBridge for another \
-         DPUCluster"
+        "DPUCluster {dpu_cluster} is in use by DPFHCPBridge {user}; create this DPFHCPBridge for another DPUCluster"
     )))
 }
 

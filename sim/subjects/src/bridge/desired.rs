@@ -32,7 +32,12 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
         }
         reported::message(bridge, &mut differ);
         if let Some(rival) = rival(server, bridge, &bridges) {
-            if bridge["status"]["phase"] == "Ready" {
+            // Of two that were created in the same second, both may have begun to use a DPUCluster.
+            let began = |it: &Value| metadata(it, "creationTimestamp").to_owned();
+            let is_warned = conditions::is(bridge, condition::PREREQUISITES_MET, "False");
+            let is_late = began(rival) != began(bridge);
+            if bridge["status"]["phase"] == "Ready" && (is_late || !is_warned) {
+                let rival = metadata(rival, "name");
                 differ(format!("it is Ready, and {rival} has its DPUCluster or its address"));
             }
         } else if !has_dpu_cluster(server, bridge) {
@@ -74,8 +79,17 @@ fn api_server(server: &ApiServer, bridge: &Value) -> Option<String> {
     Some(format!("{}:{}", strategy["nodePort"]["address"].as_str()?, service["spec"]["ports"][0]["nodePort"]))
 }
 
-/// Returns another bridge that has the DPUCluster or the address of this one: the older one, or whose Service has the address.
-fn rival<'a>(server: &ApiServer, bridge: &Value, bridges: &'a [Arc<Value>]) -> Option<&'a str> {
+/// Returns whether the DPUCluster of a bridge has its kubeconfig.
+fn is_connected(server: &ApiServer, bridge: &Value) -> bool {
+    let name = bridge["spec"]["dpuClusterRef"]["name"].as_str().unwrap_or_default();
+    let [namespace, own] = ["namespace", "name"].map(|field| metadata(bridge, field));
+    find(server, &names::dpu_cluster(), DPF, name)
+        .is_some_and(|it| it["spec"]["kubeconfig"] == format!("{namespace}-{own}-dpucluster-kubeconfig"))
+}
+
+/// Returns another bridge that has the DPUCluster or the address of this one. That is the one with the kubeconfig that the DPUCluster
+/// uses, or with the address at its Service; before that it is the older one.
+fn rival<'a>(server: &ApiServer, bridge: &Value, bridges: &'a [Arc<Value>]) -> Option<&'a Value> {
     let age = |bridge: &Value| {
         (metadata(bridge, "creationTimestamp").to_owned(), metadata(bridge, "name").to_owned())
     };
@@ -86,11 +100,12 @@ fn rival<'a>(server: &ApiServer, bridge: &Value, bridges: &'a [Arc<Value>]) -> O
         bridges.iter().filter(|other| metadata(other, "name") != metadata(bridge, "name")).filter(|other| {
             let is_older = age(other) < age(bridge);
             let has_address = |it: &Value| has_address(server, it);
-            (is_older && shares(other, "dpuClusterRef"))
+            (shares(other, "dpuClusterRef")
+                && (is_connected(server, other) || (is_older && !is_connected(server, bridge))))
                 || (shares(other, "metalLBVirtualIP")
                     && (has_address(other) || (is_older && !has_address(bridge))))
         });
-    rivals.next().map(|other| metadata(other, "name"))
+    rivals.next().map(|other| &**other)
 }
 
 fn has_dpu_cluster(server: &ApiServer, bridge: &Value) -> bool {
