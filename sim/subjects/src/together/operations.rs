@@ -96,6 +96,19 @@ pub(super) fn release(client: &mut dyn Client) {
         let own: Vec<&Value> = resources.filter(is_own).collect();
         client.merge(&reference(&class_kind(), &class), &json!({ "spec": { "resources": own } }));
     }
+    // What a class has created is removed with its entry, even if users have changed it since. They create it again.
+    for (namespace, name) in SECRETS {
+        let secret = ObjectRef::namespaced(&names::secret(), namespace, name);
+        if client.server().object(&secret).is_some_and(|it| is_of_class(it)) {
+            client.delete(&secret);
+        }
+    }
+}
+
+/// Returns whether a class has created an object.
+fn is_of_class(object: &Value) -> bool {
+    let mut owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.any(|owner| owner["kind"] == "NamespaceClassBinding")
 }
 
 /// After each controller has its prerequisites, lets the users of all controllers have something that they want.

@@ -19,9 +19,6 @@ use crate::namespaceclass::desired::{
     canaries, excludes, has_observed, is_available, is_outdated, is_paused, reports_drift, wanted,
 };
 
-/// How long the write of a status may be on its way, as far as it is not delayed by a fault.
-const DECISION: Duration = Duration::from_secs(5);
-
 fn binding_ref(namespace: &str) -> ObjectRef {
     ObjectRef::namespaced(&names::binding(), namespace, namespace)
 }
@@ -245,15 +242,15 @@ pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), Strin
     else {
         return Ok(());
     };
-    // It decided before the write arrived, so only what it has known for a while counts.
+    // It decided before the write arrived, so only what it has known for a while counts: requests may be slow.
     let namespaces = moment.server.objects(&names::binding()).into_iter();
     let namespaces = namespaces.map(|it| metadata(&it, "namespace").to_owned()).filter(|it| it != namespace);
     let is_unready = |other: &String| {
         let known = known_binding(moment, state, other).filter(|it| !is_deleting(it) && !is_available(it));
         known.is_some_and(|it| it["spec"]["className"] == new["spec"]["className"])
             // An outdated list may have hidden it until a moment ago.
-            && is_known_for(moment, state, &binding_ref(other), DECISION)
-            && was_unready_since(moment, other, moment.entry.at.saturating_sub(DECISION))
+            && is_known_for(moment, state, &binding_ref(other), MINUTE)
+            && was_unready_since(moment, other, since)
     };
     let unready = namespaces.filter(is_unready).count() as u64;
     if unready < limit {
