@@ -29,6 +29,13 @@ pub(super) const BUGS: &[Bug] = &[
         garble: None,
     },
     Bug {
+        name: "reports_no_objects",
+        sentence: "The status of a service omits the objects that Argo CD reports.",
+        controller: lockstep_crds::dpuservice::CONTROLLER,
+        plant: plant::<OmitsObjects>,
+        garble: None,
+    },
+    Bug {
         name: "hides_pauses",
         sentence: "A class does not report that it is paused.",
         controller: HOST,
@@ -50,6 +57,19 @@ pub(super) const BUGS: &[Bug] = &[
         garble: None,
     },
 ];
+
+#[derive(Default)]
+struct OmitsObjects;
+
+impl Flaw for OmitsObjects {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(retell(event, "Application", |application| {
+            if let Some(status) = application["status"].as_object_mut() {
+                status.remove("resources");
+            }
+        }))
+    }
+}
 
 #[derive(Default)]
 struct TakesFailuresForProgress;

@@ -24,6 +24,7 @@ use crate::{announced, passes};
 
 mod ended;
 mod judged;
+mod known;
 mod past;
 mod returned;
 mod rollout;
@@ -144,6 +145,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "the_last_reports_are_kept",
         sentence: "While DPUClusters or Applications can't be watched, a status keeps its rollout and Argo CD's last reports.",
         holds: judged::the_last_reports_are_kept,
+    },
+    Invariant {
+        name: "the_status_repeats_the_reports",
+        sentence: "A pass over a service leaves a status that says of each cluster what its DPUCluster and Application report, if the process knew all of that before.",
+        holds: known::the_status_repeats_the_reports,
     },
     Invariant {
         name: "credentials_stay_in_secrets",
