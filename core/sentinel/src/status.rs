@@ -214,3 +214,44 @@ fn gist(conditions: &[Condition]) -> Vec<(&str, &str, &str, Option<i64>)> {
         .map(|c| (c.type_.as_str(), c.status.as_str(), c.reason.as_str(), c.observed_generation))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use lockstep_engine::time::Wall;
+
+    use super::*;
+
+    fn at(second: u64) -> Monotonic {
+        Monotonic::START + Duration::from_secs(second)
+    }
+
+    /// A failed write, whether it is reported, and when it is repeated; the last is the same after the watch has shown another
+    /// version of the object.
+    #[test]
+    fn a_failed_write_is_repeated_at_its_time() {
+        for (class, is_reported, again, after_a_change) in [
+            (Class::Conflict, false, 6, 1),
+            (Class::NotFound, false, 6, 1),
+            (Class::KindNotServed, false, 6, 1),
+            (Class::Unavailable, true, 31, 31),
+            (Class::Invalid, true, 31, 31),
+            (Class::Forbidden, true, 601, 601),
+        ] {
+            for (is_changed, again) in [(false, again), (true, after_a_change)] {
+                let (mut conditions, status) = (Conditions::default(), SentinelConfigStatus::default());
+                let wall = Wall::from_timestamp(jiff::Timestamp::UNIX_EPOCH);
+                let valid = Finding::valid(CONFIG_VALID, "Valid", "it is valid");
+                conditions.find(valid, 1, Now { wall, monotonic: at(0) });
+                assert!(conditions.begin_write(Some((&status, 1)), at(0)).is_some());
+                assert_eq!(conditions.write_failed(class, at(1)), is_reported, "{class}");
+                if is_changed {
+                    conditions.observed(false);
+                }
+                let is_due_at =
+                    |second| conditions.clone().begin_write(Some((&status, 1)), at(second)).is_some();
+                assert!(is_due_at(again), "{class} {is_changed}");
+                assert!(again == 1 || !is_due_at(again - 1), "{class} {is_changed}");
+            }
+        }
+    }
+}

@@ -39,6 +39,8 @@ struct Bench {
     answer: Box<dyn FnMut(&Action) -> Outcome>,
     log: String,
     published: Vec<Note>,
+    /// The messages that are only logged for debugging.
+    debugged: Vec<String>,
     spans: Vec<Span>,
 }
 
@@ -57,6 +59,7 @@ impl Bench {
             answer: Box::new(answer),
             log: String::new(),
             published: Vec::new(),
+            debugged: Vec::new(),
             spans: Vec::new(),
         };
         bench.happens(Event::Started);
@@ -95,7 +98,10 @@ impl Bench {
             }
             Note::Error { message, .. } => format!("error: {message}"),
             Note::Warning { message } => format!("warning: {message}"),
-            Note::Log { message, .. } => message.clone(),
+            Note::Log { message, debug, .. } => {
+                self.debugged.extend(debug.then(|| message.clone()));
+                message.clone()
+            }
             Note::Published { .. } => {
                 self.published.push(note.clone());
                 return;

@@ -84,6 +84,17 @@ fn every_problem_is_reported_with_its_field_and_no_password() {
 }
 
 #[test]
+fn the_shortest_duration_is_1_ms() {
+    let of =
+        |interval: &str| read(&with(&json!({ "pollInterval": interval }))).map(|read| read.poll_interval);
+    assert_eq!(of("1ms"), Ok(Duration::from_millis(1)));
+    assert_eq!(
+        of("999us"),
+        Err(vec![r#"spec.pollInterval: "999us" is too short: at least 1ms is needed"#.to_owned()])
+    );
+}
+
+#[test]
 fn a_secret_is_named() {
     let broker =
         json!({ "type": "rabbitmq", "urlSecretRef": { "name": "rabbit", "key": "url" }, "exchange": "x" });

@@ -132,6 +132,29 @@ fn costs_are_known_before_and_bounded() {
 }
 
 #[test]
+fn each_node_of_an_expression_costs_a_step() {
+    // The list and the initial result, the condition and the step of each item, and the result.
+    let macros = 4 + functions::ITEMS_MAX as u64 * 8 + 1;
+    for (source, steps) in [
+        ("1", 1),
+        ("now", 1),
+        ("resource.id", 2),
+        ("resource.spec.a.b", 4),
+        ("has(resource.spec.a)", 3),
+        ("now.a.b", 3),
+        ("{\"a\": 1}.a", 4),
+        ("[1, now, 2]", 4),
+        ("{\"a\": 1, \"b\": now}", 5),
+        ("1 + 2", 3),
+        ("resource.id.size()", 3),
+        ("resource.id == \"a\" ? 1 : 2", 7),
+        ("[1].all(x, x == 1)", macros),
+    ] {
+        assert_eq!(compile(source).unwrap().steps, steps, "{source}");
+    }
+}
+
+#[test]
 fn the_fields_that_an_expression_reads_are_known() {
     let fields = |source: &str| compile(source).unwrap().fields.into_iter().collect::<Vec<_>>();
     assert_eq!(fields("resource.spec.a.b == 1 && has(resource.name)"), ["name", "spec.a.b"]);

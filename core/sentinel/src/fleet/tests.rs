@@ -202,3 +202,15 @@ proptest! {
         let _ = (read(&text, Dialect::Labels), read(&text, Dialect::Search));
     }
 }
+
+/// Otherwise an expression that names a part of a field would hide the rest of it from one that reads all of it.
+#[test]
+fn a_field_that_an_expression_reads_whole_is_kept_whole() {
+    let item = json!({ "id": "a", "spec": { "a": 1, "b": { "c": 2, "d": 3 }, "e": 4 }, "specs": { "a": 5, "b": 6 } });
+    let text = json!({ "items": [&item] }).to_string();
+    let mut condenser = Condenser::new(&fields_for(["spec", "spec.b.c", "spec.a", "specs.a"].into_iter()));
+    condenser.push(text.as_bytes()).unwrap();
+    let kept: Value = serde_json::from_str(&condenser.finish().unwrap().part(0)).unwrap();
+    let expected = json!({ "id": "a", "spec": item["spec"], "specs": { "a": 5 } });
+    assert_eq!(kept["items"][0], expected);
+}

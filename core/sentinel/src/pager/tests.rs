@@ -5,6 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::resource::Resource;
 
+#[path = "tests/answers.rs"]
+mod answers;
+
 const NOW: Monotonic = Monotonic::START;
 
 /// A fleet whose rows are added and removed between two pages.

@@ -141,6 +141,31 @@ fn the_order_of_terms_and_values_does_not_matter_to_the_name_of_the_shard() {
     assert_eq!(there.to_string(), back.to_string());
 }
 
+/// The parser of Kubernetes accepts `empty=`, and no list of nothing.
+#[test]
+fn an_empty_value_alone_is_compared_and_among_others_listed() {
+    let terms = [
+        ("In", &[""][..], "empty="),
+        ("NotIn", &[""], "empty!="),
+        ("In", &["a"], "empty in (a)"),
+        ("NotIn", &["a"], "empty notin (a)"),
+        ("In", &["a", ""], "empty in (,a)"),
+        ("NotIn", &["a", ""], "empty notin (,a)"),
+    ];
+    for (operator, values, text) in terms {
+        assert_eq!(selector(&[], vec![expression("empty", operator, values)]).to_string(), text);
+    }
+}
+
+#[test]
+fn an_id_that_a_search_can_not_hold_is_not_written() {
+    let longest = "a".repeat(ID_MAX - 2);
+    assert_eq!(quoted_id(&longest), Some(format!("'{longest}'")));
+    for id in ["", "a\\b", &"a".repeat(ID_MAX - 1), &format!("{}'", &longest[1..])] {
+        assert_eq!(quoted_id(id), None, "{id:?}");
+    }
+}
+
 #[test]
 fn a_search_stays_within_what_the_api_reads() {
     let values = (0..400).map(|n| format!("value-{n:04}")).collect::<Vec<_>>();

@@ -83,6 +83,130 @@ fn a_page_as_long_as_the_list_is_looked_at_as_events_are_confirmed() {
     assert!(sentinel.cycle.is_none(), "the cycle has ended");
 }
 
+/// The configuration names another broker before the answer of the first one comes.
+#[test]
+fn the_answer_of_one_broker_is_not_taken_for_another() {
+    let is_connect: fn(&Action) -> bool =
+        |action| matches!(action, Action::Broker(BrokerRequest::Connect { .. }));
+    let (mut sentinel, now, mut connects, _) = unanswered(&page(), is_connect);
+    let mut changed = spec();
+    changed["broker"]["url"] = json!("amqp://user:hunter2@other/");
+    let object =
+        json!({ "metadata": { "uid": "u1", "generation": 2, "resourceVersion": "2" }, "spec": changed });
+    let first = connects.pop_front().expect("it connects");
+    let mut events = VecDeque::from([Event::Applied { kind: loader::kind(), object: Arc::new(object) }]);
+    events.push_back(Event::Finished { id: first.id, outcome: Ok(Success::Done) });
+    let mut publications = 0;
+    for (is_connected, expected) in [(false, 0), (true, 1)] {
+        if is_connected {
+            let second = connects.pop_front().expect("it connects to the other one");
+            events.push_back(Event::Finished { id: second.id, outcome: Ok(Success::Done) });
+        }
+        while let Some(event) = events.pop_front() {
+            for request in sentinel.step(event, now).requests {
+                if is_connect(&request.action) {
+                    connects.push_back(request);
+                    continue;
+                }
+                publications += usize::from(is_publication(&request.action));
+                events.push_back(Event::Finished { id: request.id, outcome: confirmed(&request.action) });
+            }
+        }
+        assert_eq!(publications, expected);
+    }
+}
+
+/// Returns the number of broker errors that notes count.
+fn broker_errors(notes: &[Note]) -> u64 {
+    let errors = notes.iter().map(|note| match note {
+        Note::Measured(measure) if measure.metric == metrics::BROKER_ERRORS => match measure.by {
+            Amount::Add(errors) => errors,
+            _ => 0,
+        },
+        _ => 0,
+    });
+    errors.sum()
+}
+
+#[test]
+fn a_connection_is_lost_once_however_many_batches_report_it() {
+    for class in [Class::Unavailable, Class::Unknown] {
+        let (mut sentinel, now, publications, _) = unanswered(&long_page(), is_publication);
+        let mut notes = Vec::new();
+        for publication in publications {
+            let outcome = Err(Failure::new(class, "the connection was reset"));
+            notes.extend(sentinel.step(Event::Finished { id: publication.id, outcome }, now).notes);
+        }
+        assert_eq!(broker_errors(&notes), 1, "{class}");
+    }
+}
+
+/// The events of the configuration before were sent to another broker.
+#[test]
+fn a_connection_to_the_former_broker_is_not_missed() {
+    let (mut sentinel, now, mut publications, _) = unanswered(&page(), is_publication);
+    let former = publications.pop_front().expect("events were published");
+    let mut changed = spec();
+    changed["broker"]["url"] = json!("amqp://user:hunter2@other/");
+    let object =
+        json!({ "metadata": { "uid": "u1", "generation": 2, "resourceVersion": "2" }, "spec": changed });
+    let mut events = VecDeque::from([Event::Applied { kind: loader::kind(), object: Arc::new(object) }]);
+    while let Some(event) = events.pop_front() {
+        let requests = sentinel.step(event, now).requests.into_iter();
+        events.extend(
+            requests
+                .filter(|request| !is_publication(&request.action))
+                .map(|request| Event::Finished { id: request.id, outcome: confirmed(&request.action) }),
+        );
+    }
+    assert!(sentinel.link.is_up);
+    let outcome = Err(Failure::new(Class::Unknown, "the connection was closed"));
+    let step = sentinel.step(Event::Finished { id: former.id, outcome }, now);
+    assert!(sentinel.link.is_up && broker_errors(&step.notes) == 0, "{:?}", step.notes);
+}
+
+/// Of several failures in one answer it is the most useful one.
+#[test]
+fn a_lost_connection_is_noticed_among_refused_events() {
+    let item = |id: &str| json!({ "id": id, "labels": { "region": "us-east" } });
+    let page = json!({ "items": [item("a"), item("b"), item("c")] }).to_string();
+    let (mut sentinel, now, mut publications, _) =
+        unanswered(&Success::Document(page.into()), is_publication);
+    let nack = || Err(Failure::new(Class::Unavailable, "nack"));
+    let lost = Err(Failure::new(Class::Unknown, "the connection was reset"));
+    let outcome = Ok(Success::Published(vec![nack(), lost, nack()]));
+    let id = publications.pop_front().expect("events were published").id;
+    let notes = sentinel.step(Event::Finished { id, outcome }, now).notes;
+    assert_eq!(broker_errors(&notes), 1);
+    let is_named = |note: &Note| {
+        matches!(note, Note::Warning { message } if message.starts_with("3 events were not confirmed")
+            && message.contains("the connection was reset"))
+    };
+    assert!(notes.iter().any(is_named), "{notes:?}");
+}
+
+/// As many events are in flight as may be. The broker is not connected when one of the batches is to be sent.
+#[test]
+fn a_batch_that_was_not_sent_is_sent_again_and_no_other_instead() {
+    let (mut sentinel, now, mut publications, _) = unanswered(&long_page(), is_publication);
+    let sent = publications.len();
+    let unsent = publications.pop_front().expect("events were published");
+    let outcome = Err(Failure::new(Class::Unavailable, "not connected"));
+    let mut asked = VecDeque::from(sentinel.step(Event::Finished { id: unsent.id, outcome }, now).requests);
+    let later = Now { monotonic: now.monotonic + Duration::from_secs(2), ..now };
+    asked.extend(sentinel.step(Event::TimerFired, later).requests);
+    while let Some(request) = asked.pop_front() {
+        if is_publication(&request.action) {
+            publications.push_back(request);
+        } else {
+            let outcome = confirmed(&request.action);
+            asked.extend(sentinel.step(Event::Finished { id: request.id, outcome }, later).requests);
+        }
+    }
+    assert_eq!(publications.len(), sent);
+    assert_eq!(publications.back().map(|request| &request.action), Some(&unsent.action));
+}
+
 /// Another leader wrote after this one, and the watch was faster than the answer.
 #[test]
 fn a_late_answer_does_not_hide_what_another_client_wrote_since() {

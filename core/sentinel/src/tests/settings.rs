@@ -61,3 +61,20 @@ fn a_sentinel_is_ready_once_it_has_read_a_list_and_has_connected() {
         assert!(bench.sentinel.is_synced(), "{}", bench.log);
     }
 }
+
+/// A rolling update waits for the probe of a standby, which polls and connects only once it leads.
+#[test]
+fn a_standby_is_ready_once_it_knows_its_configuration() {
+    let mut bench = Bench::new(|action| match action {
+        Action::Http(_) | Action::Broker(_) => Err(Failure::new(Class::Unavailable, "connection refused")),
+        action => confirmed(action),
+    });
+    bench.happens(Event::LeadershipChanged { leading: false });
+    assert!(!bench.sentinel.is_synced(), "without a configuration");
+    bench.configured(1, &spec());
+    assert!(bench.sentinel.is_synced());
+    bench.happens(Event::LeadershipChanged { leading: true });
+    assert!(!bench.sentinel.is_synced(), "it leads, and has read nothing");
+    bench.happens(Event::LeadershipChanged { leading: false });
+    assert!(!bench.sentinel.is_synced(), "it has led, and has read nothing");
+}

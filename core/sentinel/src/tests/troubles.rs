@@ -70,9 +70,25 @@ fn a_cycle_without_trouble_makes_up_for_lost_connections() {
         action => confirmed(action),
     });
     bench.configured(1, &spec());
-    bench.passes(Duration::from_mins(2));
+    bench.passes(Duration::from_mins(10));
     let connects = bench.log.matches("  connect\n").count();
-    assert!(connects > 20, "{connects} times in two minutes: {}", bench.log);
+    assert!(connects > 100, "{connects} times in ten minutes: {}", bench.log);
+}
+
+/// Its polls succeed, but show nothing about the broker.
+#[test]
+fn a_quiet_shard_leaves_a_broker_that_is_down_alone() {
+    let mut bench = Bench::new(|action| match action {
+        Action::Http(_) => Ok(Success::Document(r#"{"items":[]}"#.into())),
+        Action::Broker(BrokerRequest::Connect { .. }) => {
+            Err(Failure::new(Class::Unavailable, "connection refused"))
+        }
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_mins(10));
+    let connects = bench.log.matches("  connect\n").count();
+    assert!((15..40).contains(&connects), "{connects} times in ten minutes: {}", bench.log);
 }
 
 /// Returns the range in a URL, for a fleet whose ids are numbers of six digits: from which row, up to which row, and which
@@ -122,6 +138,7 @@ fn a_list_that_was_given_up_goes_on_from_there() {
             while bench.sentinel.cycle.is_some() {
                 bench.passes(Duration::from_millis(100));
             }
+            assert!(bench.log.contains("was given up; the next poll continues here"), "{}", bench.log);
             let mut visited = published.take();
             visited.sort_unstable();
             // Resources that the first poll can't reach are read by the later ones.
