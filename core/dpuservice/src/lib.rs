@@ -46,6 +46,8 @@ mod answers;
 pub mod desired;
 pub mod destination;
 mod enqueue;
+#[cfg(test)]
+mod fixture;
 mod key;
 pub mod model;
 pub mod names;

@@ -253,9 +253,10 @@ pub fn rolled_out(store: &Store, key: &Name, service: &Service) -> Option<Findin
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::fixture::{self, Edit, Fixture};
     use crate::names::{APPLIED, CLUSTER, SERVICE};
 
     const SINCE: &str = "2026-01-01T00:00:00Z";
@@ -352,5 +353,41 @@ mod tests {
         };
         assert_eq!(of("p").as_deref(), Some(SINCE));
         assert_eq!((of("n"), of("f"), of("old")), (None, None, None));
+    }
+
+    /// At the old server Argo CD can't repair or change anything.
+    #[test]
+    fn an_application_of_a_cluster_that_has_moved_is_changed_whatever_the_limit() {
+        let mut fixture = Fixture::default();
+        fixture.service(json!({ "rollout": { "maxUnavailable": 1 } }));
+        let moved = |object: &mut Value| {
+            object["spec"]["destination"]["server"] = json!("https://old");
+            object["metadata"]["annotations"][APPLIED] = json!("of the old server");
+        };
+        let is_old =
+            |object: &mut Value| object["metadata"]["annotations"][APPLIED] = json!("of the old spec");
+        let is_new = |object: &mut Value| {
+            object["metadata"]["annotations"][APPLIED] = json!("");
+        };
+        let is_ill = |object: &mut Value| {
+            is_old(object);
+            object["status"]["health"]["status"] = json!("Degraded");
+        };
+        let servers = ["c1", "c2", "c3", "c4", "c5", "c6"].map(|name| format!("https://{name}"));
+        fixture.project(&servers.each_ref().map(|server| &**server), |_| ());
+        let changes: [(&str, Edit<'_>, &str); 6] = [
+            ("c1", &is_old, "Ready"),
+            ("c2", &moved, "Ready"),
+            ("c3", &is_new, "Ready"),
+            ("c4", &is_ill, "Ready"),
+            ("c5", &is_old, "NotReady"),
+            ("c6", &|_| (), "Ready"),
+        ];
+        for (name, change, phase) in changes {
+            fixture.cluster(name, phase).secret(name, |_| ()).app(name, name, |object| change(object));
+        }
+        let withheld = withheld(&fixture.store, &fixture::service(), fixture.spec());
+        let withheld: Vec<_> = withheld.into_iter().map(|(name, why)| (name.name.as_str(), why)).collect();
+        assert_eq!(withheld, [("c1", TURN), ("c5", LAST)]);
     }
 }

@@ -77,3 +77,86 @@ fn waits_for(store: &Store, holder: &Name, server: &str, key: &Name) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::{Fixture, cluster};
+    use crate::names::SERVER;
+    use crate::store::cluster_access::Claim;
+
+    /// Clusters `a`, `b` and `c`, the oldest first; the servers in their Secrets and in their kubeconfigs; empty means none.
+    fn store(secrets: [&str; 3], kubeconfigs: [&str; 3]) -> Store {
+        let mut fixture = Fixture::default();
+        let names = ["a", "b", "c"];
+        for name in names {
+            fixture.cluster(name, "Ready");
+        }
+        for (name, server) in names.into_iter().zip(secrets).filter(|(_, server)| !server.is_empty()) {
+            fixture.secret(name, |object| object["metadata"]["annotations"][SERVER] = json!(server));
+        }
+        for (name, server) in names.into_iter().zip(kubeconfigs).filter(|(_, server)| !server.is_empty()) {
+            fixture.found(name, server);
+        }
+        fixture.store
+    }
+
+    fn rival(store: &Store, of: &str, server: &str) -> Option<String> {
+        older_claimant(store, &cluster(of), server).map(|rival| rival.cluster.name)
+    }
+
+    #[test]
+    fn a_server_belongs_to_the_cluster_with_a_secret_and_kubeconfig_that_name_it() {
+        for (secrets, kubeconfigs, of, expected) in [
+            // Both have it: the older one, as long as its kubeconfig has not left it.
+            (["s", "s", ""], ["s", "s", ""], "b", Some("a")),
+            (["s", "s", ""], ["", "s", ""], "b", Some("a")),
+            (["s", "s", ""], ["t", "s", ""], "b", None),
+            (["s", "s", ""], ["s", "s", ""], "a", None),
+            // Another has it, whether it is older or not.
+            (["", "s", ""], ["s", "s", ""], "a", Some("b")),
+            (["", "s", ""], ["s", "t", ""], "a", Some("b")),
+            (["s", "", ""], ["t", "s", ""], "b", Some("a")),
+            // Each waits for the server of the next one: one of them has to begin.
+            (["t", "s", ""], ["s", "t", ""], "a", None),
+            (["t", "u", "s"], ["s", "t", "u"], "a", None),
+            (["t", "u", "s"], ["s", "t", "s"], "a", Some("c")),
+            (["t", "u", "s"], ["s", "u", "u"], "a", Some("c")),
+            // None has it.
+            (["", "", ""], ["s", "s", ""], "b", Some("a")),
+            (["", "", ""], ["", "s", "s"], "a", Some("b")),
+            (["", "", ""], ["t", "s", ""], "b", None),
+        ] {
+            let store = store(secrets, kubeconfigs);
+            assert_eq!(
+                rival(&store, of, "s").as_deref(),
+                expected,
+                "{of}: Secrets {secrets:?}, kubeconfigs {kubeconfigs:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_secret_that_is_being_written_claims_its_server() {
+        let mut store = store(["", "", ""], ["", "", ""]);
+        let claim = |server: &str| Claim { uid: "c".into(), server: server.to_owned() };
+        store.claims.insert(cluster("c"), claim("s"));
+        assert_eq!(rival(&store, "a", "s").as_deref(), Some("c"));
+        assert_eq!(rival(&store, "c", "s"), None, "its own claim");
+        assert_eq!(rival(&store, "a", "t"), None);
+    }
+
+    /// Each waits for an older one, and the oldest for none.
+    #[test]
+    fn of_clusters_that_wait_for_a_server_the_oldest_gets_it() {
+        let mut store = store(["", "", ""], ["s", "s", "s"]);
+        let waits = Rival { cluster: cluster("gone"), stays: false };
+        for found in store.found.values_mut() {
+            found.rival = Some(waits.clone());
+        }
+        let rivals = ["a", "b", "c"].map(|of| rival(&store, of, "s"));
+        assert_eq!(rivals.map(Option::unwrap_or_default), ["", "a", "a"]);
+    }
+}

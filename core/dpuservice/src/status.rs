@@ -158,7 +158,27 @@ fn summary(findings: &[Finding]) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::fixture::{self, Fixture, cluster};
+
+    /// It is the one that stays if all others are removed.
+    #[test]
+    fn of_several_applications_on_a_cluster_the_status_shows_the_oldest() {
+        let mut fixture = Fixture::default();
+        fixture.service(json!({})).cluster("c1", "Ready").cluster("c2", "Ready");
+        for (name, second) in [("a", 3), ("b", 1), ("c", 2), ("d", 3)] {
+            fixture.app(name, "c1", |object| {
+                object["metadata"]["creationTimestamp"] = json!(format!("2026-01-01T00:00:0{second}Z"));
+            });
+        }
+        let on_no_cluster = fixture.app("e", "c3", |_| ());
+        let apps = apps(&on_no_cluster.store, &fixture::service());
+        let shown: Vec<_> =
+            apps.into_iter().map(|(name, app)| (name, app.map(|app| app.uid.clone()))).collect();
+        assert_eq!(shown, [(&cluster("c1"), Some("b".into())), (&cluster("c2"), None)]);
+    }
 
     #[test]
     fn the_most_important_condition_is_the_summary() {

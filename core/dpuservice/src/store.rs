@@ -252,3 +252,6 @@ impl Store {
         self.held_up.get(service)?.iter().map(|held| held.rest(now)).min()
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

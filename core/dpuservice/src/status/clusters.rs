@@ -108,6 +108,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::fixture::{Fixture, cluster};
     use crate::names::{CLUSTER, SERVICE};
 
     /// Returns a status with this many bytes of resources, and as many of history, for one cluster.
@@ -128,6 +129,40 @@ mod tests {
         assert_eq!(kept(status(1000, 1000)), (true, true));
         assert_eq!(kept(status(1000, STATUS_MAX_BYTES)), (true, false));
         assert_eq!(kept(status(STATUS_MAX_BYTES, 1000)), (false, false));
+    }
+
+    /// The number of clusters, and for each the number of its first objects and of its last deployments.
+    #[test]
+    fn many_clusters_share_the_size_of_a_status() {
+        for (clusters, objects, deployments) in
+            [(0, 0, 0), (1, 100, 10), (20, 100, 10), (25, 80, 10), (200, 10, 5)]
+        {
+            let names: Vec<String> = (0..clusters).map(|index| format!("c{index}")).collect();
+            let mut fixture = Fixture::default();
+            for name in &names {
+                fixture.cluster(name, "Ready").app(name, name, |object| {
+                    let all = (0..100).map(|index| json!({ "kind": "Pod", "name": format!("p{index}") }));
+                    object["status"]["resources"] = all.collect();
+                    object["status"]["history"] = (0..20).map(|index| json!({ "id": index })).collect();
+                });
+            }
+            let store = &fixture.store;
+            let names: Vec<Name> = names.iter().map(|name| cluster(name)).collect();
+            let apps = names.iter().zip(store.applications.iter()).map(|(name, (_, app))| (name, Some(app)));
+            let mut status = DPUServiceStatus::default();
+            roll_up(&mut status, store, &apps.collect());
+            assert_eq!((status.resources.len(), status.history.len()), (clusters, clusters));
+            for (name, list) in &status.resources {
+                assert_eq!((list.len(), &list[0]["name"]), (objects, &json!("p0")), "{clusters}: {name}");
+            }
+            for (name, list) in &status.history {
+                assert_eq!(
+                    (list.len(), &list[deployments - 1]["id"]),
+                    (deployments, &json!(19)),
+                    "{clusters}: {name}"
+                );
+            }
+        }
     }
 
     #[test]

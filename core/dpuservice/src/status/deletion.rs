@@ -92,3 +92,80 @@ fn going(service: &Service, message: &str, failed: bool, now: Now) -> (DPUServic
     let changed = findings.into_iter().filter_map(set).collect();
     (status, changed)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixture::{self, Edit, Fixture, argo, deleting};
+    use crate::store::tests::at;
+
+    fn message(fixture: &Fixture) -> String {
+        let service = fixture.store.services.get(&fixture::service()).expect("the service");
+        let (_, changed) = waiting_for_shared(&fixture.store, service, at(0));
+        assert!(changed.iter().all(|condition| condition.status == "False"));
+        changed
+            .into_iter()
+            .map(|condition| format!("{}: {}", condition.reason, condition.message))
+            .next()
+            .unwrap()
+    }
+
+    #[test]
+    fn only_refused_removals_of_what_is_left_are_reported() {
+        let theirs = |object: &mut Value| object["metadata"]["annotations"] = json!({});
+        let without_label = |object: &mut Value| object["metadata"]["labels"] = json!({});
+        let nothing = |_: &mut Value| ();
+        let all: [(&str, Edit<'_>, Edit<'_>, bool, bool); 6] = [
+            ("all", &nothing, &nothing, true, true),
+            ("the Secret is being deleted", &deleting, &nothing, false, true),
+            ("another owner has the Secret", &theirs, &nothing, false, true),
+            ("the project is being deleted", &nothing, &deleting, true, false),
+            ("another owner has the project", &nothing, &without_label, true, false),
+            ("nothing is left", &deleting, &deleting, false, false),
+        ];
+        for (name, secret, project, names_secret, names_project) in all {
+            let mut fixture = Fixture::default();
+            fixture.service(json!({})).cluster("c1", "Ready");
+            fixture.secret("c1", |object| secret(object)).project(&[], |object| project(object));
+            for name in [argo("c1"), project::name(), argo("gone")] {
+                fixture.store.irremovable.insert(name, "it is forbidden".to_owned());
+            }
+            let message = message(&fixture);
+            let (_, refused) = message.split_once("can't be removed: ").unwrap_or_default();
+            assert_eq!(refused.contains("/c1 (it is forbidden)"), names_secret, "{name}: {message}");
+            assert_eq!(refused.contains("/doca-platform-framework (it"), names_project, "{name}: {message}");
+            assert_eq!(message.starts_with("Error: "), names_secret || names_project, "{name}: {message}");
+            assert!(!message.contains("gone"), "{name}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_refused_removal_of_applications_is_an_error() {
+        let mut fixture = Fixture::default();
+        fixture.service(json!({})).cluster("c1", "Ready").app("a", "c1", |object| {
+            object["status"]["conditions"] = json!([
+                { "type": "SyncError", "message": "no", "lastTransitionTime": "t1" },
+                { "type": "DeletionError", "message": "no access", "lastTransitionTime": "t2" },
+            ]);
+        });
+        fixture.app("b", "c1", |_| ());
+        let store = &fixture.store;
+        let service = store.services.get(&fixture::service()).expect("the service");
+        let left: Vec<(Name, App)> =
+            store.applications.iter().map(|(name, app)| (name.clone(), app.clone())).collect();
+        let reported = |left: &[(Name, App)], failure: Option<&str>| {
+            let (status, _) = waiting_for_applications(store, service, left, failure, at(0));
+            let ready = status.conditions.iter().find(|it| it.type_ == condition::READY).expect("Ready");
+            format!("{}: {}", ready.reason, ready.message)
+        };
+        let waiting = "waiting for Argo CD to remove 2 Applications: a (last error, at t2: no access); b";
+        assert_eq!(reported(&left, None), format!("AwaitingDeletion: {waiting}"));
+        assert_eq!(
+            reported(&left, Some("403")),
+            format!("Error: Applications can't be removed (403); {waiting}")
+        );
+        assert_eq!(reported(&[], Some("403")), "Error: Applications can't be removed (403)");
+    }
+}

@@ -214,3 +214,32 @@ fn anything_can_be_read() {
         assert!(!report.is_well() && !report.has_failed(None), "{status}");
     }
 }
+
+/// On a cluster that differs, a sync without hooks is as usual.
+#[test]
+fn a_sync_under_way_is_named_if_it_waits_for_a_hook_or_nothing_else_is_left() {
+    let words = |sync: &str, phase: &str, hook: bool, message: &str| {
+        let results =
+            json!([{ "kind": "Job", "name": "check", "hookType": "PreSync", "hookPhase": "Running" }]);
+        let report = Report::read(&json!({
+            "sync": { "status": sync },
+            "operationState": {
+                "phase": phase, "startedAt": "9:00", "message": message,
+                "syncResult": { "resources": if hook { results } else { json!([]) } },
+            },
+        }));
+        report.words(report.operation.as_ref())
+    };
+    let waits = "the sync that began at 9:00 waits for PreSync hook Job check";
+    let has_not_ended = "the sync that began at 9:00 has not ended";
+    assert_eq!(words("OutOfSync", "Running", true, ""), format!("OutOfSync: {waits}"));
+    assert_eq!(words("Synced", "Running", true, ""), format!("Synced: {waits}"));
+    assert_eq!(words("Synced", "Running", false, ""), format!("Synced: {has_not_ended}"));
+    assert_eq!(words("Synced", "Terminating", false, ""), format!("Synced: {has_not_ended}"));
+    assert_eq!(words("OutOfSync", "Running", false, ""), "OutOfSync");
+    assert_eq!(words("Synced", "Succeeded", true, ""), "Synced");
+    assert_eq!(
+        words("OutOfSync", "Running", true, "denied. Retrying attempt #2 at 9:04AM."),
+        "OutOfSync: denied"
+    );
+}

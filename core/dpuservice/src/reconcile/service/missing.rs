@@ -109,3 +109,36 @@ fn remove(cluster: &Name, name: &Name, app: &App, what: What) -> Option<(Task, A
 fn task(cluster: &Name, application: &Name, what: What) -> Task {
     Task { cluster: cluster.clone(), application: application.clone(), what }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::{self, Fixture};
+    use crate::store::tests::{at, outdated};
+
+    /// A cluster has no Application, and one has two of them.
+    #[test]
+    fn a_paused_service_asks_for_nothing_and_ends_no_sync() {
+        for is_paused in [false, true] {
+            let (key, mut fixture) = (fixture::service(), Fixture::default());
+            fixture.service(json!({ "paused": is_paused }));
+            fixture.project(&["https://c1", "https://c2"], |_| ());
+            for cluster in ["c1", "c2"] {
+                fixture.cluster(cluster, "Ready").secret(cluster, |_| ());
+            }
+            fixture.app("a", "c2", |_| ()).app("b", "c2", outdated("2026-01-01T00:00:00Z"));
+            fixture.store.note_held_up(&key, at(0));
+            let doubts = doubts(&fixture.store, &key);
+            let ends = ends(&fixture.store, &key, &[], at(600));
+            if is_paused {
+                assert!(doubts.is_empty() && ends.is_empty(), "{doubts:?} {ends:?}");
+            } else {
+                assert!(matches!(&doubts[..], [Doubt::Service, Doubt::First(cluster, first)]
+                    if cluster.name == "c2" && first.name == "a"));
+                assert_eq!(ends.len(), 1);
+            }
+        }
+    }
+}
