@@ -417,3 +417,6 @@ impl<W: Wrapper> Machine for W {
         self.inner().patience()
     }
 }
+
+#[cfg(test)]
+mod tests;

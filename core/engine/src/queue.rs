@@ -212,6 +212,22 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_waits_already_gets_no_delay() {
+        let mut queue = Queue::new(5);
+        queue.add("a", at(0));
+        queue.add_at("a", at(60));
+        assert_eq!(queue.next_due(), None, "it is ready");
+        assert_eq!(taken(&mut queue, at(0)), Some("a"));
+        queue.add("a", at(0));
+        queue.add_at("a", at(60));
+        assert_eq!(queue.next_due(), None, "it was added while its reconcile is in flight");
+        queue.done(&"a");
+        assert_eq!(taken(&mut queue, at(0)), Some("a"));
+        queue.done(&"a");
+        assert_eq!(taken(&mut queue, at(60)), None, "once each time that it was added");
+    }
+
+    #[test]
     fn a_delayed_key_does_not_lengthen_the_queue() {
         let mut queue = Queue::new(1);
         queue.add("a", at(0));

@@ -319,3 +319,6 @@ fn is_long(text: &str) -> bool {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.len() >= if digits { DIGITS_MIN_BYTES } else { PART_MIN_BYTES }
 }
+
+#[cfg(test)]
+mod tests;

@@ -140,3 +140,6 @@ fn message_without_line(error: &serde_json::Error) -> String {
         None => text,
     }
 }
+
+#[cfg(test)]
+mod tests;

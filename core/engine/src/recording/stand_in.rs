@@ -102,3 +102,6 @@ impl fmt::Debug for Placeholders {
         f.write_str("Placeholders")
     }
 }
+
+#[cfg(test)]
+mod tests;
