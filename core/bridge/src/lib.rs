@@ -42,6 +42,8 @@ pub mod checks;
 mod controller;
 pub mod desired;
 pub mod events;
+#[cfg(test)]
+mod fixture;
 pub mod metrics;
 pub mod model;
 #[allow(missing_docs)]

@@ -256,3 +256,34 @@ impl<'a> OwnedObject<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::{Fixture, NOW};
+
+    /// Users may have a Secret of that name too.
+    #[test]
+    fn the_kubeconfig_is_a_secret_of_the_hosted_cluster_that_names_it() {
+        let ours = json!([{ "uid": "other" }, { "uid": "cluster" }]);
+        let name = Name::new("team", "a-admin-kubeconfig");
+        for (owners, named, expected) in [
+            (Some(&ours), "a-admin-kubeconfig", true),
+            (Some(&ours), "another", false),
+            (Some(&ours), "", false),
+            (Some(&json!([{ "uid": "other" }])), "a-admin-kubeconfig", false),
+            (Some(&json!(null)), "a-admin-kubeconfig", false),
+            (None, "a-admin-kubeconfig", false),
+        ] {
+            let mut fixture = Fixture::new(&json!({}));
+            fixture.cluster(NOW, &json!({ "kubeconfig": { "name": named } }));
+            if let Some(owners) = owners {
+                let secret = json!({ "metadata": { "uid": "s", "ownerReferences": owners } });
+                fixture.see(Source::Secrets, &name, secret);
+            }
+            assert_eq!(fixture.snapshot().has_kubeconfig(), expected, "{owners:?} {named}");
+        }
+    }
+}

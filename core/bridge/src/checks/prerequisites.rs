@@ -256,7 +256,10 @@ fn unknown(what: &str, failure: &Failure, remedy: &str) -> Unmet {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::fixture::Fixture;
 
     #[test]
     fn the_name_of_a_secret_is_a_dns_subdomain() {
@@ -265,6 +268,29 @@ mod tests {
         }
         for bad in ["", "-a", "a-", "a..b", ".a", "a.", "a.-b", "A", "a_b", "a/b", "ä", &"a".repeat(254)] {
             assert!(!is_secret_name(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_is_not_copied_yet_is_waited_for_while_there_is_a_dpu_cluster() {
+        for (has_dpu_cluster, is_copied, expected) in [
+            (true, false, Some("Secret team/pull of spec.pullSecretRef is not read and copied yet")),
+            (true, true, None),
+            (false, false, None),
+            (false, true, None),
+        ] {
+            let mut fixture = Fixture::new(&json!({}));
+            let object = |uid: &str| json!({ "metadata": { "uid": uid } });
+            fixture.see(Source::Secrets, &Name::new("team", "pull"), object("pull"));
+            if is_copied {
+                fixture.see(Source::Secrets, &Name::new("team", "a-pull-secret"), object("copy"));
+            }
+            if !has_dpu_cluster {
+                fixture.without_dpu_cluster();
+            }
+            let unmet = secret(&fixture.snapshot(), SecretRole::Pull);
+            let message = unmet.map(|unmet| unmet.message);
+            assert_eq!(message.as_deref(), expected, "{has_dpu_cluster} {is_copied}");
         }
     }
 }

@@ -212,3 +212,54 @@ pub fn remaining(cluster: &Value, now: Now) -> Duration {
     let age = now.wall.timestamp().duration_since(created);
     PROVISIONING_MAX.saturating_sub(Duration::try_from(age).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use lockstep_engine::action::Class;
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::{Fixture, NOW};
+    use crate::model::source::Source;
+
+    const LONG_AGO: &str = "2026-01-01T10:00:00Z";
+
+    /// Returns the reason of `Provisioned` after this one.
+    fn after(before: &str, created: Option<&str>, is_refused: bool, ready: &'static str) -> &'static str {
+        let condition = json!({
+            "type": "Provisioned", "status": "False", "reason": before, "message": "", "lastTransitionTime": NOW,
+        });
+        let conditions = if before.is_empty() { json!([]) } else { json!([condition]) };
+        let mut fixture = Fixture::new(&json!({ "conditions": conditions }));
+        if let Some(created) = created {
+            fixture.cluster(created, &json!({}));
+        }
+        if is_refused {
+            fixture.refuse(Source::HostedClusters, Class::Forbidden);
+        }
+        let ready = Finding::broken(condition::READY, ready, String::new());
+        provisioned(&fixture.snapshot(), &ready).reason
+    }
+
+    #[test]
+    fn a_cluster_times_out_after_an_hour_unless_it_needs_more_than_time() {
+        let late = |ready| after("", Some(LONG_AGO), false, ready);
+        assert_eq!(late(reason::WAITING_FOR_CONTROL_PLANE), reason::TIMED_OUT);
+        assert_eq!(late(reason::WAITING_FOR_INFRASTRUCTURE), reason::TIMED_OUT);
+        assert_eq!(late(reason::VALIDATION_FAILED), reason::IN_PROGRESS);
+        assert_eq!(late(reason::WATCH_FAILED), reason::IN_PROGRESS);
+        assert_eq!(after("", Some(NOW), false, reason::WAITING_FOR_CONTROL_PLANE), reason::IN_PROGRESS);
+    }
+
+    #[test]
+    fn a_cluster_that_has_timed_out_stays_so_while_it_can_not_be_watched() {
+        let waits = reason::WAITING_FOR_CONTROL_PLANE;
+        let timed_out = |created, is_refused, ready| after(reason::TIMED_OUT, created, is_refused, ready);
+        assert_eq!(timed_out(Some(LONG_AGO), true, reason::WATCH_FAILED), reason::TIMED_OUT);
+        assert_eq!(timed_out(Some(LONG_AGO), true, waits), reason::TIMED_OUT);
+        assert_eq!(timed_out(Some(LONG_AGO), false, reason::WATCH_FAILED), reason::TIMED_OUT);
+        assert_eq!(timed_out(Some(NOW), false, waits), reason::IN_PROGRESS, "it is another one");
+        assert_eq!(timed_out(None, false, waits), reason::IN_PROGRESS, "it is gone");
+        assert_eq!(after("", Some(LONG_AGO), true, reason::WATCH_FAILED), reason::IN_PROGRESS);
+    }
+}

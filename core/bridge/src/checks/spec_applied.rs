@@ -81,3 +81,28 @@ fn applied(snapshot: &BridgeSnapshot<'_>, existing: &Value) -> (Status, &'static
         (Status::True, reason::APPLIED, "the HostedCluster is as the spec says".to_owned())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockstep_engine::action::Class;
+
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[test]
+    fn whether_the_spec_is_applied_is_unknown_while_an_existing_cluster_can_not_be_watched() {
+        let cluster = json!({ "hostedClusterRef": { "namespace": "team", "name": "a" } });
+        for (status, class, expected) in [
+            (&cluster, Class::Forbidden, Some(reason::WATCH_FAILED)),
+            (&json!({}), Class::Forbidden, None),
+            // Then there is no cluster any more.
+            (&cluster, Class::KindNotServed, None),
+        ] {
+            let mut fixture = Fixture::new(status);
+            fixture.refuse(Source::HostedClusters, class);
+            let finding = judge(&fixture.snapshot());
+            assert!(finding.as_ref().is_none_or(|finding| finding.status == Status::Unknown));
+            assert_eq!(finding.map(|finding| finding.reason), expected, "{status} {class}");
+        }
+    }
+}

@@ -96,8 +96,7 @@ fn opens_circle(snapshot: &BridgeSnapshot<'_>, address: IpAddr) -> bool {
 /// Returns the address that the load balancer should have, if there is one.
 pub fn wanted<'a>(snapshot: &BridgeSnapshot<'a>) -> Option<&'a str> {
     let uses_load_balancer = snapshot.hosted_cluster().ours().is_some_and(hosted_cluster::uses_load_balancer);
-    let address = snapshot.spec.metal_lb_virtual_ip.as_str();
-    (uses_load_balancer && !address.is_empty()).then_some(address)
+    uses_load_balancer.then_some(snapshot.spec.metal_lb_virtual_ip.as_str())
 }
 
 /// Returns the address that the cluster had, if MetalLB has taken it away for a request that it can't grant. Otherwise a
@@ -161,3 +160,6 @@ pub fn look_again_after(snapshot: &BridgeSnapshot<'_>) -> Option<Duration> {
     let is_lost = hosted_cluster::has_endpoint(cluster) && assigned(service).next().is_none();
     is_lost.then_some(address_request::BACKOFF.initial)
 }
+
+#[cfg(test)]
+mod tests;
