@@ -402,5 +402,4 @@ impl Pager {
 }
 
 #[cfg(test)]
-#[path = "pager/tests.rs"]
 mod tests;

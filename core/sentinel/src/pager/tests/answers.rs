@@ -1,5 +1,6 @@
 //! Answers of APIs that are not as requested, and totals that are passed from poll to poll.
 
+use super::failures::fails;
 use super::*;
 
 #[test]
