@@ -188,11 +188,8 @@ impl<'a> Progress<'a> {
 /// Returns the Applications of a service on clusters that stay, in the order of the clusters. If a cluster has several, it is the
 /// one that stays.
 fn staying_apps<'a>(store: &'a Store, key: &Name) -> impl Iterator<Item = &'a App> {
-    let is_staying = |app: &App| !app.deleting && store.stays(&app.cluster).is_some();
-    let mut apps: Vec<(&Name, &App)> = store.of_service(key).filter(|(_, app)| is_staying(app)).collect();
-    apps.sort_by_key(|(name, app)| (&app.cluster, &app.created, *name));
-    apps.dedup_by_key(|(_, app)| &app.cluster);
-    apps.into_iter().map(|(_, app)| app)
+    let first = store.by_cluster(key).into_values().filter_map(|apps| apps.first().map(|(_, app)| *app));
+    first.filter(|app| !app.deleting && store.stays(&app.cluster).is_some())
 }
 
 /// Returns the clusters of a paused service with an Application that is not as the spec requires.

@@ -115,19 +115,11 @@ fn unreadable(service: &Service) -> Option<Finding> {
     })
 }
 
-/// Returns the Applications of a service on clusters that stay, by cluster.
+/// Returns the Applications of a service on clusters that stay, by cluster. If a cluster has several, it is the one that stays.
 fn apps<'a>(store: &'a Store, key: &Name) -> BTreeMap<&'a Name, Option<&'a App>> {
-    let mut apps: BTreeMap<&Name, Option<&App>> =
-        store.staying().map(|(cluster, _)| (cluster, None)).collect();
-    for (_, app) in store.of_service(key) {
-        if let Some(entry) = apps.get_mut(&app.cluster) {
-            let is_first = entry.is_none_or(|other| app.created < other.created);
-            if is_first {
-                *entry = Some(app);
-            }
-        }
-    }
-    apps
+    let by_cluster = store.by_cluster(key);
+    let first = |cluster| by_cluster.get(cluster)?.first().map(|(_, app)| *app);
+    store.staying().map(|(cluster, _)| (cluster, first(cluster))).collect()
 }
 
 /// Returns the summary: success, or the most important condition that does not hold.
@@ -163,13 +155,16 @@ mod tests {
     use super::*;
     use crate::fixture::{self, Fixture, cluster};
 
-    /// It is the one that stays if all others are removed.
     #[test]
-    fn of_several_applications_on_a_cluster_the_status_shows_the_oldest() {
+    fn of_several_applications_on_a_cluster_the_status_shows_the_oldest_that_is_not_deleted() {
         let mut fixture = Fixture::default();
         fixture.service(json!({})).cluster("c1", "Ready").cluster("c2", "Ready");
-        for (name, second) in [("a", 3), ("b", 1), ("c", 2), ("d", 3)] {
+        for (name, second, is_deleted) in [("a", 3, false), ("b", 1, true), ("c", 2, false), ("d", 3, false)]
+        {
             fixture.app(name, "c1", |object| {
+                if is_deleted {
+                    fixture::deleting(object);
+                }
                 object["metadata"]["creationTimestamp"] = json!(format!("2026-01-01T00:00:0{second}Z"));
             });
         }
@@ -177,7 +172,7 @@ mod tests {
         let apps = apps(&on_no_cluster.store, &fixture::service());
         let shown: Vec<_> =
             apps.into_iter().map(|(name, app)| (name, app.map(|app| app.uid.clone()))).collect();
-        assert_eq!(shown, [(&cluster("c1"), Some("b".into())), (&cluster("c2"), None)]);
+        assert_eq!(shown, [(&cluster("c1"), Some("c".into())), (&cluster("c2"), None)]);
     }
 
     #[test]

@@ -228,6 +228,18 @@ impl Store {
         names.into_iter().filter_map(|name| Some((name, self.applications.get(name)?)))
     }
 
+    /// Returns the Applications of a service by cluster. If a cluster has several, the one that stays, or is to stay, is the first.
+    pub fn by_cluster(&self, service: &Name) -> BTreeMap<&Name, Vec<(&Name, &App)>> {
+        let mut by_cluster: BTreeMap<&Name, Vec<(&Name, &App)>> = BTreeMap::new();
+        for (name, app) in self.of_service(service) {
+            by_cluster.entry(&app.cluster).or_default().push((name, app));
+        }
+        for apps in by_cluster.values_mut() {
+            apps.sort_by_key(|(name, app)| (app.deleting, &app.created, *name));
+        }
+        by_cluster
+    }
+
     /// Records which syncs delay a change of a service.
     pub fn note_held_up(&mut self, service: &Name, now: Now) {
         let known = self.held_up.remove(service).unwrap_or_default();

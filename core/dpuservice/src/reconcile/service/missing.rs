@@ -1,7 +1,5 @@
 //! The missing writes of a service, according to the cache.
 
-use std::collections::BTreeMap;
-
 use lockstep_crds::dpuservice::DPUServiceSpec;
 use lockstep_engine::action::Action;
 use lockstep_engine::object::Name;
@@ -15,17 +13,6 @@ use crate::model::application::App;
 use crate::rollout::withheld;
 use crate::store::Store;
 
-fn by_cluster<'a>(store: &'a Store, key: &Name) -> BTreeMap<&'a Name, Vec<(&'a Name, &'a App)>> {
-    let mut by_cluster: BTreeMap<&Name, Vec<(&Name, &App)>> = BTreeMap::new();
-    for (name, app) in store.of_service(key) {
-        by_cluster.entry(&app.cluster).or_default().push((name, app));
-    }
-    for apps in by_cluster.values_mut() {
-        apps.sort_by_key(|(name, app)| (app.deleting, &app.created, *name));
-    }
-    by_cluster
-}
-
 /// Returns the states that the server must confirm before Applications are created or removed.
 pub(super) fn doubts(store: &Store, key: &Name) -> Vec<Doubt> {
     let is_paused = store.is_paused(key);
@@ -38,7 +25,7 @@ pub(super) fn doubts(store: &Store, key: &Name) -> Vec<Doubt> {
             (true, _) => apps.first().map(|(name, _)| Doubt::First(cluster.clone(), (*name).clone())),
         }
     };
-    let by_cluster = by_cluster(store, key);
+    let by_cluster = store.by_cluster(key);
     let is_missing = |cluster: &Name| {
         !is_paused
             && !by_cluster.contains_key(cluster)
@@ -50,7 +37,7 @@ pub(super) fn doubts(store: &Store, key: &Name) -> Vec<Doubt> {
 
 /// Returns the missing writes: Applications that clusters lack, and Applications to remove.
 pub(super) fn missing(store: &Store, key: &Name, spec: &DPUServiceSpec, pass: &Pass) -> Vec<(Task, Action)> {
-    let by_cluster = by_cluster(store, key);
+    let by_cluster = store.by_cluster(key);
     let mut missing = Vec::new();
     for (cluster, apps) in &by_cluster {
         let going = apps.iter().filter(|(_, app)| app.deleting);
