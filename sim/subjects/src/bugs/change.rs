@@ -1,4 +1,4 @@
-//! Mistakes in the fields that make a change safe: each controller works as if it did not know one of them.
+//! Mistakes in the use of fields, most of which make a change safe: each controller works as if it did not know one of them.
 
 use std::marker::PhantomData;
 
@@ -82,9 +82,15 @@ pub(super) const BUGS: &[Bug] = &[
         SERVICES,
         plant::<Ignores<CanariesOfService>>,
     ),
+    bug(
+        "reports_no_objects",
+        "The status of a service omits the objects that Argo CD reports.",
+        SERVICES,
+        plant::<Ignores<ObjectsOfApplication>>,
+    ),
 ];
 
-/// A field of the spec of a kind.
+/// A field of a kind.
 trait Field {
     const KIND: &'static str;
     /// The JSON pointer of the object that contains it, and its name.
@@ -187,4 +193,11 @@ struct CanariesOfService;
 impl Field for CanariesOfService {
     const KIND: &'static str = "DPUService";
     const PATH: (&'static str, &'static str) = ("/spec/rollout", "canaries");
+}
+
+struct ObjectsOfApplication;
+
+impl Field for ObjectsOfApplication {
+    const KIND: &'static str = "Application";
+    const PATH: (&'static str, &'static str) = ("/status", "resources");
 }

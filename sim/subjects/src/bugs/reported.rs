@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use lockstep_dpuservice::names::condition;
 use lockstep_engine::action::{Action, KubeRequest, Outcome, Request};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::ObjectRef;
@@ -22,17 +23,24 @@ pub(super) const BUGS: &[Bug] = &[
         garble: None,
     },
     Bug {
+        name: "progress_is_a_failure",
+        sentence: "What Argo CD reports as in progress is reported as a failure.",
+        controller: lockstep_crds::dpuservice::CONTROLLER,
+        plant: plant::<TakesProgressForFailure>,
+        garble: None,
+    },
+    Bug {
+        name: "omits_what_argo_cd_compared",
+        sentence: "The message about Applications does not say whether they are synced.",
+        controller: lockstep_crds::dpuservice::CONTROLLER,
+        plant: plant::<OmitsComparisons>,
+        garble: None,
+    },
+    Bug {
         name: "problems_are_summed_up_as_pending",
         sentence: "Ready says that a service is pending although Argo CD or DPF reports a problem.",
         controller: lockstep_crds::dpuservice::CONTROLLER,
         plant: plant::<SumsUpProblemsAsPending>,
-        garble: None,
-    },
-    Bug {
-        name: "reports_no_objects",
-        sentence: "The status of a service omits the objects that Argo CD reports.",
-        controller: lockstep_crds::dpuservice::CONTROLLER,
-        plant: plant::<OmitsObjects>,
         garble: None,
     },
     Bug {
@@ -59,19 +67,6 @@ pub(super) const BUGS: &[Bug] = &[
 ];
 
 #[derive(Default)]
-struct OmitsObjects;
-
-impl Flaw for OmitsObjects {
-    fn event(&mut self, event: Event) -> Option<Event> {
-        Some(retell(event, "Application", |application| {
-            if let Some(status) = application["status"].as_object_mut() {
-                status.remove("resources");
-            }
-        }))
-    }
-}
-
-#[derive(Default)]
 struct TakesFailuresForProgress;
 
 impl Flaw for TakesFailuresForProgress {
@@ -82,6 +77,44 @@ impl Flaw for TakesFailuresForProgress {
                 *health = json!("Progressing");
             }
         }))
+    }
+}
+
+/// Changes what a written status says about Applications, if `Ready` repeats it.
+fn restate(request: &mut Request, change: impl Fn(&mut Value)) {
+    let Some((_, patch)) = status_patch(&mut request.action) else { return };
+    let Some(conditions) = Arc::make_mut(patch)["status"]["conditions"].as_array_mut() else { return };
+    let name = condition::APPLICATIONS_READY;
+    let repeats = |it: &Value| it["message"].as_str().is_some_and(|message| message.starts_with(name));
+    if conditions.iter().any(repeats) {
+        conditions.iter_mut().filter(|it| it["type"] == name || repeats(it)).for_each(change);
+    }
+}
+
+#[derive(Default)]
+struct TakesProgressForFailure;
+
+impl Flaw for TakesProgressForFailure {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        restate(request, |found| {
+            if found["reason"] == "Pending" {
+                found["reason"] = json!("Failure");
+            }
+        });
+        None
+    }
+}
+
+#[derive(Default)]
+struct OmitsComparisons;
+
+impl Flaw for OmitsComparisons {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        restate(request, |found| {
+            let message = found["message"].as_str().unwrap_or_default();
+            found["message"] = message.replace("(OutOfSync, ", "(").replace("(Synced, ", "(").into();
+        });
+        None
     }
 }
 

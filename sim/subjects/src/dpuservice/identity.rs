@@ -3,7 +3,7 @@
 use lockstep_dpuservice::names::{
     CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, SERVICE, SERVICE_NAME, SERVICE_NAMESPACE,
 };
-use lockstep_engine::object::{Name, annotation, label};
+use lockstep_engine::object::{Name, annotation, label, metadata};
 use serde_json::Value;
 
 /// Returns the service and the cluster of an Application; none without an identity.
@@ -20,4 +20,10 @@ fn read(object: &Value, whole: &str, namespace: &str, name: &str) -> Option<Name
     let labels = || Some(Name::new(label(object, namespace)?, label(object, name)?));
     let whole = annotation(object, whole).and_then(|whole| whole.split_once('/'));
     whole.map(|(namespace, name)| Name::new(namespace, name)).or_else(labels)
+}
+
+/// Returns what a status calls a cluster: its name, with its namespace if several clusters have that name.
+pub(super) fn title<'a>(cluster: &Name, clusters: impl Iterator<Item = &'a Value>) -> String {
+    let named = clusters.filter(|it| metadata(it, "name") == cluster.name).count();
+    if named > 1 { cluster.to_string() } else { cluster.name.clone() }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockstep_apiserver::server::ApiServer;
 use lockstep_dpuservice::names::{self, condition};
-use lockstep_engine::object::{Name, is_deleting, metadata};
+use lockstep_engine::object::{Name, is_deleting};
 use lockstep_external::dpu_clusters::release;
 use lockstep_sim::conditions;
 use serde_json::Value;
@@ -78,12 +78,11 @@ pub(super) fn differences(
 /// Compares the maps of the status with the Applications.
 fn of_argo_cd(server: &ApiServer, service: &Value, clusters: &[Arc<Value>], differ: &mut dyn FnMut(String)) {
     let name = Name::of(service);
-    let count = |cluster: &Name| clusters.iter().filter(|it| metadata(it, "name") == cluster.name).count();
     for application in server.objects(&names::application()) {
         let Some((_, cluster)) = identity::of_application(&application).filter(|(of, _)| *of == name) else {
             continue;
         };
-        let key = if count(&cluster) > 1 { cluster.to_string() } else { cluster.name.clone() };
+        let key = identity::title(&cluster, clusters.iter().map(|it| &**it));
         for field in ["sync", "health"] {
             let said = &service["status"][field][&key]["status"];
             let reported = &application["status"][field]["status"];

@@ -14,8 +14,11 @@ use lockstep_sim::invariant::Moment;
 use serde_json::{Value, json};
 
 use super::super::{identity, setup};
+use super::rollout::known_state;
 use crate::passes::{Pass, first, successful};
 
+/// With this many clusters a message says something about each.
+const NAMED: usize = 10;
 /// From best to worst.
 const SYNC: [&str; 3] = ["Synced", "OutOfSync", "Unknown"];
 /// From best to worst.
@@ -69,13 +72,77 @@ impl Member<'_> {
         if !self.is_ready() || is_deleting(application) || !is("sync", "Synced") || !is("health", "Healthy") {
             return Some(false);
         }
-        let phase = &application["status"]["operationState"]["phase"];
-        let (spec, compared) = (&application["spec"], &application["status"]["sync"]["comparedTo"]);
-        let is_plain = (phase.is_null() || phase == "Succeeded")
-            && compared["source"] == repeated(&spec["source"])
-            && compared["destination"] == spec["destination"];
-        is_plain.then_some(true)
+        let operation = &application["status"]["operationState"];
+        if self.is_unfinished() && array(&operation["operation"]["sync"]["resources"]).next().is_none() {
+            return Some(false);
+        }
+        let is_plain = operation.is_null() || operation["phase"] == "Succeeded";
+        self.is_compared().filter(|_| is_plain)
     }
+
+    /// Returns whether Argo CD reports that a sync of the present source has not succeeded.
+    fn is_unfinished(&self) -> bool {
+        let Some(application) = self.application else { return false };
+        let (source, operation) = (&application["spec"]["source"], &application["status"]["operationState"]);
+        operation["phase"] != "Succeeded" && operation["syncResult"]["source"] == repeated(source)
+    }
+
+    /// Returns whether Argo CD has compared the cluster with the present spec; none if that is a matter of details.
+    fn is_compared(&self) -> Option<bool> {
+        let (spec, compared) = (&self.application?["spec"], self.report("/status/sync/comparedTo")?);
+        let is_same =
+            compared["source"] == repeated(&spec["source"]) && compared["destination"] == spec["destination"];
+        is_same.then_some(true)
+    }
+
+    /// Returns whether Argo CD reports a failure; none if that is a matter of details.
+    fn has_failed(&self) -> Option<bool> {
+        let Some(application) = self.application else { return Some(false) };
+        let status = &application["status"];
+        let is_error = |condition: &Value| {
+            let name = condition["type"].as_str().unwrap_or_default();
+            name.ends_with("Error") && name != "DeletionError"
+        };
+        if status["health"]["status"] == "Degraded" || array(&status["conditions"]).any(is_error) {
+            return Some(true);
+        }
+        let operation = &status["operationState"];
+        let is_retried = operation["retryCount"].as_u64().is_some_and(|count| count > 0);
+        match operation["phase"].as_str() {
+            Some("Failed" | "Error") => (operation["syncResult"]["source"]
+                == repeated(&application["spec"]["source"]))
+            .then_some(true),
+            Some("Running") if is_retried => None,
+            _ => Some(false),
+        }
+    }
+
+    /// Returns what a message says about a cluster that is not well, as far as that is no matter of details.
+    fn words(&self) -> Vec<String> {
+        let Some(application) = self.application else { return vec!["no Application".to_owned()] };
+        if is_deleting(application) {
+            return vec!["being deleted".to_owned()];
+        }
+        let status = &application["status"];
+        let states = ["sync", "health"].map(|field| status[field]["status"].as_str());
+        let ([Some(sync), Some(health)], Some(true)) = (states, self.is_compared()) else {
+            return Vec::new();
+        };
+        let mut words = vec![format!("{sync}, {health}")];
+        if self.is_unfinished() && array(&status["conditions"]).next().is_none() {
+            let results = array(&status["operationState"]["syncResult"]["resources"]);
+            let hooks = results.filter(|it| it["hookType"].is_string());
+            let failed = hooks.filter(|hook| hook["hookPhase"] == "Failed").take(1);
+            words.extend(failed.filter_map(|hook| {
+                Some(format!("hook {} {} failed", hook["kind"].as_str()?, hook["name"].as_str()?))
+            }));
+        }
+        words
+    }
+}
+
+fn array(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 /// Returns the clusters of a service by their title; none unless the process has known the present state of all DPUClusters and
@@ -86,22 +153,17 @@ fn members<'a>(moment: &Moment<'_>, pass: &Pass<'a>) -> Option<BTreeMap<String, 
         return None;
     }
     let clusters = known(moment, pass, &names::dpu_cluster())?;
-    let applications = known(moment, pass, &names::application())?;
-    let title = |cluster: &Value| {
-        let name = metadata(cluster, "name");
-        let named = clusters.iter().filter(|other| metadata(other, "name") == name).count();
-        if named > 1 { Name::of(cluster).to_string() } else { name.to_owned() }
-    };
+    let mut applications = known(moment, pass, &names::application())?;
+    // If there are several for a cluster, the oldest stays, and the others are removed.
+    applications.sort_by_key(|it| (is_deleting(it), metadata(it, "creationTimestamp"), metadata(it, "name")));
     let service = Name::of(pass.stored);
     let mut members = BTreeMap::new();
     for cluster in clusters.iter().filter(|it| !is_deleting(it)) {
-        let of = Some((service.clone(), Name::of(cluster)));
-        let mut made = applications.iter().filter(|it| identity::of_application(it) == of);
-        let application = made.next().copied();
-        if made.next().is_some() {
-            return None;
-        }
-        members.insert(title(cluster), Member { cluster, application });
+        let name = Name::of(cluster);
+        let title = identity::title(&name, clusters.iter().copied());
+        let of = Some((service.clone(), name));
+        let application = applications.iter().find(|it| identity::of_application(it) == of).copied();
+        members.insert(title, Member { cluster, application });
     }
     Some(members)
 }
@@ -111,13 +173,11 @@ fn known<'a>(moment: &Moment<'_>, pass: &Pass<'a>, kind: &Kind) -> Option<Vec<&'
     let (state, existing) = (pass.state, moment.server.objects(kind));
     let observed: Vec<_> = state.observed.iter().filter(|(target, _)| *target.kind == *kind).collect();
     let changes = state.previous.iter().filter(|(target, _)| *target.kind == *kind);
-    let is_settled = pass.is_watched(kind)
-        && changes.map(|(_, (until, _))| until).all(|until| *until < pass.began)
+    let is_settled = changes.map(|(_, (until, _))| until).all(|until| *until < pass.began)
         && observed.len() == existing.len();
-    let is_current = |(target, object): &(&ObjectRef, &Arc<Value>)| {
+    let is_current = |(target, _): &(&ObjectRef, &Arc<Value>)| {
         let is_old = state.generations.get(target).is_some_and(|(_, at)| *at < pass.began);
-        let version = |it: &Value| it["metadata"]["resourceVersion"].clone();
-        is_old && moment.server.object(target).is_some_and(|it| version(it) == version(object))
+        is_old && known_state(moment, state, target).is_some()
     };
     (is_settled && observed.iter().all(is_current))
         .then(|| observed.into_iter().map(|(_, it)| &**it).collect())
@@ -145,9 +205,9 @@ impl Wrong<'_> {
     /// Compares the maps with an entry for each cluster.
     fn reports(&self, status: &Value) -> Option<String> {
         for (field, pointer) in [("sync", "/status/sync"), ("health", "/status/health")] {
-            let said = self.each(|member| member.report(pointer).map(|it| it["status"].clone()));
-            let of_status = entries(&status[field], |it| it["status"].clone());
-            if let Some(wrong) = self.differs(field, &of_status, &said) {
+            let wanted = self.each(|member| member.report(pointer).map(|it| it["status"].clone()));
+            let said = entries(&status[field], |it| it["status"].clone());
+            if let Some(wrong) = self.differs(field, &said, &wanted) {
                 return Some(wrong);
             }
         }
@@ -220,11 +280,27 @@ impl Wrong<'_> {
                 0 => (true, format!("{all} Applications are synced and healthy")),
                 _ => (false, format!("{well} of {all} Applications are synced and healthy; not: ")),
             };
-            let of_them = self.members.iter().filter(|(_, member)| member.is_well() != Some(true));
-            let titles: Vec<&String> = of_them.map(|(title, _)| title).collect();
+            let of_them = || self.members.iter().filter(|(_, member)| member.is_well() != Some(true));
+            let titles: Vec<&String> = of_them().map(|(title, _)| title).collect();
             let found = self.pass.condition(condition::APPLICATIONS_READY)?;
-            let reason = if is_well { "Success" } else { found["reason"].as_str().unwrap_or_default() };
-            self.says(condition::APPLICATIONS_READY, reason, &words, &titles)
+            let failures: Vec<Option<bool>> = of_them().map(|(_, member)| member.has_failed()).collect();
+            let reason = if is_well {
+                "Success"
+            } else if failures.contains(&Some(true)) {
+                "Failure"
+            } else if failures.contains(&None) {
+                found["reason"].as_str().unwrap_or_default()
+            } else {
+                "Pending"
+            };
+            self.says(condition::APPLICATIONS_READY, reason, &words, &titles).or_else(|| {
+                let message = found["message"].as_str().unwrap_or_default();
+                let all_words = of_them().flat_map(|(_, member)| member.words());
+                let mut omitted = all_words.filter(|words| titles.len() <= NAMED && !message.contains(words));
+                omitted
+                    .next()
+                    .map(|words| format!("{} should say {words:?}, and says {found}", self.pass.object))
+            })
         })
     }
 

@@ -24,7 +24,11 @@ fn known<'a>(moment: &'a Moment<'_>, state: &ProcessState, target: &ObjectRef) -
 }
 
 /// Returns an object, if the process has been told of its present state.
-fn known_state<'a>(moment: &'a Moment<'_>, state: &ProcessState, target: &ObjectRef) -> Option<&'a Value> {
+pub(super) fn known_state<'a>(
+    moment: &'a Moment<'_>,
+    state: &ProcessState,
+    target: &ObjectRef,
+) -> Option<&'a Value> {
     let (current, known) = (moment.server.object(target)?, state.observed.get(target)?);
     (known["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]).then_some(&**current)
 }
