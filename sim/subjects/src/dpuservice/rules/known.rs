@@ -7,15 +7,17 @@ use lockstep_dpuservice::names::{self, condition};
 use lockstep_engine::action::{Action, KubeRequest, Subresource};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::{Kind, Name, ObjectRef, generation, is_deleting, metadata};
-use lockstep_external::argocd::repeated;
 use lockstep_sim::cluster::What;
 use lockstep_sim::conditions;
 use lockstep_sim::invariant::Moment;
 use serde_json::{Value, json};
 
+use self::member::Member;
 use super::super::{identity, setup};
 use super::rollout::known_state;
 use crate::passes::{Pass, first, successful};
+
+mod member;
 
 /// With this many clusters a message says something about each.
 const NAMED: usize = 10;
@@ -48,101 +50,6 @@ fn has_written(moment: &Moment<'_>, pass: &Pass<'_>) -> bool {
             }
             _ => false,
         })
-}
-
-/// A cluster of a service that stays.
-struct Member<'a> {
-    cluster: &'a Value,
-    application: Option<&'a Value>,
-}
-
-impl Member<'_> {
-    fn report(&self, pointer: &str) -> Option<&Value> {
-        self.application?.pointer(pointer).filter(|value| !value.is_null())
-    }
-
-    fn is_ready(&self) -> bool {
-        self.cluster["status"]["phase"] == "Ready"
-    }
-
-    /// Returns whether the Application is well on a cluster that is ready; none if that is a matter of details.
-    fn is_well(&self) -> Option<bool> {
-        let Some(application) = self.application else { return Some(false) };
-        let is = |field: &str, wanted: &str| application["status"][field]["status"] == wanted;
-        if !self.is_ready() || is_deleting(application) || !is("sync", "Synced") || !is("health", "Healthy") {
-            return Some(false);
-        }
-        let operation = &application["status"]["operationState"];
-        if self.is_unfinished() && array(&operation["operation"]["sync"]["resources"]).next().is_none() {
-            return Some(false);
-        }
-        let is_plain = operation.is_null() || operation["phase"] == "Succeeded";
-        self.is_compared().filter(|_| is_plain)
-    }
-
-    /// Returns whether Argo CD reports that a sync of the present source has not succeeded.
-    fn is_unfinished(&self) -> bool {
-        let Some(application) = self.application else { return false };
-        let (source, operation) = (&application["spec"]["source"], &application["status"]["operationState"]);
-        operation["phase"] != "Succeeded" && operation["syncResult"]["source"] == repeated(source)
-    }
-
-    /// Returns whether Argo CD has compared the cluster with the present spec; none if that is a matter of details.
-    fn is_compared(&self) -> Option<bool> {
-        let (spec, compared) = (&self.application?["spec"], self.report("/status/sync/comparedTo")?);
-        let is_same =
-            compared["source"] == repeated(&spec["source"]) && compared["destination"] == spec["destination"];
-        is_same.then_some(true)
-    }
-
-    /// Returns whether Argo CD reports a failure; none if that is a matter of details.
-    fn has_failed(&self) -> Option<bool> {
-        let Some(application) = self.application else { return Some(false) };
-        let status = &application["status"];
-        let is_error = |condition: &Value| {
-            let name = condition["type"].as_str().unwrap_or_default();
-            name.ends_with("Error") && name != "DeletionError"
-        };
-        if status["health"]["status"] == "Degraded" || array(&status["conditions"]).any(is_error) {
-            return Some(true);
-        }
-        let operation = &status["operationState"];
-        let is_retried = operation["retryCount"].as_u64().is_some_and(|count| count > 0);
-        match operation["phase"].as_str() {
-            Some("Failed" | "Error") => (operation["syncResult"]["source"]
-                == repeated(&application["spec"]["source"]))
-            .then_some(true),
-            Some("Running") if is_retried => None,
-            _ => Some(false),
-        }
-    }
-
-    /// Returns what a message says about a cluster that is not well, as far as that is no matter of details.
-    fn words(&self) -> Vec<String> {
-        let Some(application) = self.application else { return vec!["no Application".to_owned()] };
-        if is_deleting(application) {
-            return vec!["being deleted".to_owned()];
-        }
-        let status = &application["status"];
-        let states = ["sync", "health"].map(|field| status[field]["status"].as_str());
-        let ([Some(sync), Some(health)], Some(true)) = (states, self.is_compared()) else {
-            return Vec::new();
-        };
-        let mut words = vec![format!("{sync}, {health}")];
-        if self.is_unfinished() && array(&status["conditions"]).next().is_none() {
-            let results = array(&status["operationState"]["syncResult"]["resources"]);
-            let hooks = results.filter(|it| it["hookType"].is_string());
-            let failed = hooks.filter(|hook| hook["hookPhase"] == "Failed").take(1);
-            words.extend(failed.filter_map(|hook| {
-                Some(format!("hook {} {} failed", hook["kind"].as_str()?, hook["name"].as_str()?))
-            }));
-        }
-        words
-    }
-}
-
-fn array(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
 }
 
 /// Returns the clusters of a service by their title; none unless the process has known the present state of all DPUClusters and
