@@ -233,5 +233,4 @@ pub(super) fn without_credentials(url: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "config/tests.rs"]
 mod tests;

@@ -348,5 +348,4 @@ impl Page {
 }
 
 #[cfg(test)]
-#[path = "fleet/tests.rs"]
 mod tests;

@@ -73,8 +73,8 @@ impl Sentinel {
     fn finished(&mut self, id: ActionId, outcome: Outcome, now: Now, step: &mut Step) {
         match self.asked.remove(&id) {
             None | Some(Asked::Watch) => {}
-            Some(Asked::Secret(secret)) => self.secret_read(&secret, outcome, now, step),
-            Some(Asked::Connect(broker)) => self.connected(&broker, outcome, now, step),
+            Some(Asked::Secret) => self.secret_read(id, outcome, now, step),
+            Some(Asked::Connect) => self.connected(id, outcome, now, step),
             Some(Asked::Page { cycle, url }) => self.fetched(cycle, &url, outcome, now, step),
             Some(Asked::Publish { cycle, batch, loaded }) => {
                 self.published(cycle, batch, &loaded, outcome, now, step);
@@ -171,6 +171,9 @@ impl Machine for Sentinel {
                 );
             }
             Event::LeadershipChanged { leading } => {
+                if leading && !self.is_acting {
+                    self.take_over(now, &mut step);
+                }
                 self.is_acting = leading;
                 // At the end the trace does not wait for events in flight: the publications of a trace need their cycle.
                 let cycle = self.cycle.as_mut().filter(|_| !leading);

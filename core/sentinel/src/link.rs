@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockstep_engine::action::ActionId;
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::random::Random;
 use lockstep_engine::time::Monotonic;
@@ -15,7 +16,8 @@ pub(super) struct Link {
     pub(super) is_up: bool,
     /// Whether there were failures since it was last up.
     pub(super) is_troubled: bool,
-    pub(super) is_asking: bool,
+    /// The request in flight to connect. Answers of earlier ones are about another broker or configuration, and are ignored.
+    pub(super) asking: Option<ActionId>,
     /// Consecutive failures or losses since it last worked. A user who can connect may still not be permitted to publish.
     failures: u32,
     not_before: Monotonic,
@@ -36,6 +38,6 @@ impl Link {
 
     /// Returns when to connect, unless the link is up or a connection is being made.
     pub(super) fn due(&self) -> Option<Monotonic> {
-        (!self.is_up && !self.is_asking).then_some(self.not_before)
+        (!self.is_up && self.asking.is_none()).then_some(self.not_before)
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_crds::sentinel::SecretKeyRef;
-use lockstep_engine::action::{Action, Answer as _, KubeRequest, Outcome};
+use lockstep_engine::action::{Action, ActionId, Answer as _, KubeRequest, Outcome};
 use lockstep_engine::broker::Broker;
 use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::object::{Kind, ObjectRef, ResourceVersion, Uid, generation};
@@ -54,7 +54,7 @@ impl Sentinel {
     /// Stops the work for the configuration. Events that were sent to the broker before are still counted.
     fn unload(&mut self, now: Now, step: &mut Step) {
         self.former.extend(self.loader.loaded.take().map(|loaded| loaded.shard.clone()));
-        (self.broker, self.link, self.loader.is_reading_secret) = (None, Link::default(), false);
+        (self.broker, self.link, self.loader.secret_read) = (None, Link::default(), None);
         // It is ready again once it has polled and connected with another configuration.
         (self.has_polled, self.has_connected) = (false, false);
         self.malformed.clear();
@@ -98,11 +98,15 @@ impl Sentinel {
         let status = serde_json::from_value(object["status"].clone()).unwrap_or_default();
         if same.is_none() {
             self.conditions.adopt(&status);
+        } else if self.is_acting {
+            self.conditions.follow(&status);
         }
         let spec = object["spec"].clone();
         self.loader.observed = Some(Observed { uid, version, generation, spec, status });
         if is_changed {
             self.load(object, generation, now, step);
+        } else if self.is_acting {
+            self.summarise(now, step);
         }
     }
 
@@ -164,7 +168,7 @@ impl Sentinel {
                 Target::InSecret { .. } => None,
             };
             self.link = Link::default();
-            (self.loader.is_reading_secret, self.loader.secret_not_before) = (false, now.monotonic);
+            (self.loader.secret_read, self.loader.secret_not_before) = (None, now.monotonic);
         }
         self.leave_cycle("has changed", now, step);
         self.failures.clear();
@@ -174,38 +178,34 @@ impl Sentinel {
     /// Returns when the Secret with the broker's URL is due to be read, if it is needed and not known.
     pub(super) fn secret_due(&self) -> Option<Monotonic> {
         let is_needed = self.broker.is_none() && self.loader.secret().is_some();
-        (is_needed && !self.loader.is_reading_secret).then_some(self.loader.secret_not_before)
+        (is_needed && self.loader.secret_read.is_none()).then_some(self.loader.secret_not_before)
     }
 
     pub(super) fn read_secret(&mut self, now: Now, step: &mut Step) {
         if self.secret_due().is_none_or(|at| at > now.monotonic) {
             return;
         }
-        let Some(secret) = self.loader.secret().cloned() else { return };
-        self.loader.is_reading_secret = true;
+        let Some(secret) = self.loader.secret() else { return };
         let kind = Kind::known("", "v1", "Secret", "secrets", true);
         let target = ObjectRef::namespaced(&kind, &self.settings.namespace, &secret.name);
-        self.ask(
-            Action::Kube(KubeRequest::Get { target, metadata_only: false }),
-            Asked::Secret(secret),
-            step,
-        );
+        let action = Action::Kube(KubeRequest::Get { target, metadata_only: false });
+        self.loader.secret_read = Some(self.ask(action, Asked::Secret, step));
     }
 
-    pub(super) fn secret_read(&mut self, read: &SecretKeyRef, outcome: Outcome, now: Now, step: &mut Step) {
-        let Some(loaded) = self.loader.loaded.clone() else { return };
-        let Target::InSecret { secret, exchange } = &loaded.config.target else { return };
-        // The configuration has changed to another one since.
-        if secret != read {
+    pub(super) fn secret_read(&mut self, id: ActionId, outcome: Outcome, now: Now, step: &mut Step) {
+        // The configuration may have changed since. Another one may name the same Secret, so names are not compared.
+        if self.loader.secret_read.take_if(|current| *current == id).is_none() {
             return;
         }
-        self.loader.is_reading_secret = false;
+        let Some(loaded) = self.loader.loaded.clone() else { return };
+        let Target::InSecret { secret, exchange } = &loaded.config.target else { return };
         self.loader.secret_not_before = now.monotonic + RETRY;
         let url = match outcome.object() {
             Ok(object) => url_in(&object, &secret.key).and_then(|url| config::broker_url(&url)),
             Err(failure) => Err(failure.to_string()),
         };
         match url {
+            // The Secret is read only while no broker is known, so no connection to another one is open or in flight.
             Ok(url) => {
                 self.broker = Some(Arc::new(Broker::RabbitMq { url, exchange: exchange.clone() }));
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockstep_crds::sentinel::{GROUP, SecretKeyRef, SentinelConfigStatus, VERSION};
-use lockstep_engine::action::Success;
+use lockstep_engine::action::{ActionId, Success};
 use lockstep_engine::object::{Kind, ResourceVersion, Uid};
 use lockstep_engine::time::Monotonic;
 use serde_json::Value;
@@ -59,7 +59,8 @@ pub struct Loader {
     pub(super) problem: Option<(String, Monotonic)>,
     /// The earliest time of the next read of the Secret.
     pub(super) secret_not_before: Monotonic,
-    pub(super) is_reading_secret: bool,
+    /// The read of the Secret in flight. Answers of earlier reads, which may show an older value, are ignored.
+    pub(super) secret_read: Option<ActionId>,
 }
 
 /// Returns the kind of configurations.

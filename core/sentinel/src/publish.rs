@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Answer as _, BrokerRequest, Class, Failure, Outcome};
-use lockstep_engine::broker::{Broker, CloudEvent};
+use lockstep_engine::action::{Action, ActionId, Answer as _, BrokerRequest, Class, Failure, Outcome};
+use lockstep_engine::broker::CloudEvent;
 use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::time::{Monotonic, Now};
 
@@ -28,16 +28,14 @@ impl Sentinel {
             return;
         }
         let Some(broker) = self.broker.clone() else { return };
-        self.link.is_asking = true;
-        let action = Action::Broker(BrokerRequest::Connect { broker: Arc::clone(&broker) });
-        self.ask(action, Asked::Connect(broker), step);
+        let action = Action::Broker(BrokerRequest::Connect { broker });
+        self.link.asking = Some(self.ask(action, Asked::Connect, step));
     }
 
-    pub(super) fn connected(&mut self, broker: &Arc<Broker>, outcome: Outcome, now: Now, step: &mut Step) {
-        if self.broker.as_ref() != Some(broker) {
-            return;
-        }
-        self.link.is_asking = false;
+    pub(super) fn connected(&mut self, id: ActionId, outcome: Outcome, now: Now, step: &mut Step) {
+        // A configuration that has changed twice may name the same broker again, so brokers are not compared.
+        let Some(broker) = self.broker.clone().filter(|_| self.link.asking == Some(id)) else { return };
+        self.link.asking = None;
         match outcome {
             Ok(_) => {
                 (self.link.is_up, self.link.is_troubled) = (true, false);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::sentinel::SentinelConfigStatus;
 use lockstep_engine::action::{Action, KubeRequest, Outcome, Subresource};
 use lockstep_engine::conditions::Status;
@@ -16,14 +17,42 @@ impl Sentinel {
     /// Records a finding.
     pub(super) fn find(&mut self, finding: Finding, now: Now, step: &mut Step) {
         let cause = finding.message.clone();
-        for changed in self.conditions.find(finding, self.loader.generation(), now) {
+        let changed = self.conditions.find(finding, self.loader.generation(), now);
+        self.report(changed, &cause, step);
+    }
+
+    /// Continues with the status that another process has left.
+    pub(super) fn take_over(&mut self, now: Now, step: &mut Step) {
+        if let Some(observed) = &self.loader.observed {
+            self.conditions.take_over(&observed.status);
+            self.summarise(now, step);
+        }
+    }
+
+    /// Copies what this process has not found itself from the status, which has changed. A standby does so when it takes over.
+    pub(super) fn follow(&mut self, now: Now, step: &mut Step) {
+        if let Some(observed) = self.loader.observed.as_ref().filter(|_| self.is_acting) {
+            self.conditions.follow(&observed.status);
+            self.summarise(now, step);
+        }
+    }
+
+    pub(super) fn summarise(&mut self, now: Now, step: &mut Step) {
+        if let Some(ready) = self.conditions.summarise(self.loader.generation(), now) {
+            let cause = ready.message.clone();
+            self.report(vec![ready], &cause, step);
+        }
+    }
+
+    /// Reports conditions that have changed because of this cause.
+    fn report(&self, changed: Vec<Condition>, cause: &str, step: &mut Step) {
+        for changed in changed {
             if changed.type_ == FLEET_REACHABLE && changed.reason == NOTHING_SELECTED {
                 step.notes.push(Note::Warning { message: changed.message.clone() });
             }
             // A problem that this step has reported as a warning is not reported as one again. Ready repeats its message.
-            let is_cause =
-                |note: &Note| matches!(note, Note::Warning { message } if message.contains(&cause));
-            let is_reported = changed.message.ends_with(&cause) && step.notes.iter().any(is_cause);
+            let is_cause = |note: &Note| matches!(note, Note::Warning { message } if message.contains(cause));
+            let is_reported = changed.message.ends_with(cause) && step.notes.iter().any(is_cause);
             step.notes.push(Note::ConditionChanged {
                 object: self.object(),
                 condition: changed.type_,
@@ -69,6 +98,8 @@ impl Sentinel {
                 if let Some(observed) = &mut self.loader.observed {
                     observed.written(written, &answer);
                 }
+                // A write that began before another process led may end after this one leads again.
+                self.follow(now, step);
             }
             Err(failure) => {
                 if self.conditions.write_failed(failure.class, now.monotonic) {

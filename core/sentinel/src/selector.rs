@@ -230,5 +230,4 @@ impl fmt::Display for Selector {
 }
 
 #[cfg(test)]
-#[path = "selector/tests.rs"]
 mod tests;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockstep_crds::sentinel::{SecretKeyRef, SentinelConfigStatus};
+use lockstep_crds::sentinel::SentinelConfigStatus;
 use lockstep_engine::action::{Action, ActionId, Request};
 use lockstep_engine::broker::Broker;
 use lockstep_engine::machine::Step;
@@ -74,8 +74,8 @@ pub struct Sentinel {
 #[derive(Debug, Clone)]
 pub(super) enum Asked {
     Watch,
-    Secret(SecretKeyRef),
-    Connect(Arc<Broker>),
+    Secret,
+    Connect,
     Page { cycle: u64, url: String },
     Publish { cycle: u64, batch: Batch, loaded: Arc<Loaded> },
     Status(Box<SentinelConfigStatus>),
@@ -116,11 +116,13 @@ impl Sentinel {
         self.loader.loaded.as_ref().map(|loaded| loaded.shard.clone()).unwrap_or_default()
     }
 
-    pub(super) fn ask(&mut self, action: Action, asked: Asked, step: &mut Step) {
+    /// Sends a request, and returns its id, which the answer carries.
+    pub(super) fn ask(&mut self, action: Action, asked: Asked, step: &mut Step) -> ActionId {
         let id = ActionId(self.next_id);
         self.next_id += 1;
         self.asked.insert(id, asked);
         step.requests.push(Request { id, action });
+        id
     }
 
     /// Ends the metrics of shards that are not watched any more, once nothing is left to be counted.

@@ -11,6 +11,7 @@
 //! A new generation is written at once: clients such as kstatus and `kubectl wait` wait for it. A changed status or reason of
 //! a condition is written within 5 s, messages and counts at most once a minute.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -51,7 +52,12 @@ const RETRY_FORBIDDEN: Duration = Duration::from_mins(10);
 #[derive(Debug, Clone, Default)]
 pub struct Conditions {
     wanted: Vec<Condition>,
+    /// The counts of the last cycle that has ended for this object since this process became the leader. Before the first one,
+    /// the status keeps its counts.
     last_cycle: Option<LastCycle>,
+    /// The conditions that this process has found for this object since it became the leader. The status shows the others as
+    /// the former leader left them.
+    own: BTreeSet<&'static str>,
     is_writing: bool,
     not_before: Monotonic,
     /// The earliest time of the next write after a failed one.
@@ -75,8 +81,28 @@ impl Conditions {
 
     /// Copies the status of an object that was not seen before. Findings about another object of its name do not apply to it.
     pub(super) fn adopt(&mut self, status: &SentinelConfigStatus) {
-        self.wanted.clone_from(&status.conditions);
-        self.last_cycle.clone_from(&status.last_cycle);
+        self.own.clear();
+        self.last_cycle = None;
+        self.follow(status);
+    }
+
+    /// Copies the status when this process becomes the leader: another leader may have written it since. Only what this
+    /// process has found about the configuration is kept, because a standby reads it too.
+    pub(super) fn take_over(&mut self, status: &SentinelConfigStatus) {
+        self.own.retain(|name| *name == CONFIG_VALID);
+        self.last_cycle = None;
+        self.follow(status);
+    }
+
+    /// Copies what this process has not found itself from a newer status. The last write of the former leader may arrive late.
+    pub(super) fn follow(&mut self, status: &SentinelConfigStatus) {
+        if PARTS.iter().all(|name| self.own.contains(name)) {
+            return;
+        }
+        let before = std::mem::replace(&mut self.wanted, status.conditions.clone());
+        for condition in before.into_iter().filter(|condition| self.own.contains(&*condition.type_)) {
+            conditions::enter(&mut self.wanted, condition);
+        }
     }
 
     /// Applies the findings to this generation as well: nothing that they depend on has changed.
@@ -96,10 +122,16 @@ impl Conditions {
 
     /// Records a finding. Returns the conditions that changed their status or reason.
     pub(super) fn find(&mut self, finding: Finding, generation: i64, now: Now) -> Vec<Condition> {
+        self.own.insert(finding.condition);
         let changed = conditions::set(&mut self.wanted, finding, generation, now);
+        changed.into_iter().chain(self.summarise(generation, now)).collect()
+    }
+
+    /// Sets Ready from the other conditions. Returns it if it changed its status or reason.
+    pub(super) fn summarise(&mut self, generation: i64, now: Now) -> Option<Condition> {
+        self.own.insert(READY);
         let ready = ready(&self.wanted, generation, now);
-        let ready = conditions::enter(&mut self.wanted, ready);
-        changed.into_iter().chain(ready).collect()
+        conditions::enter(&mut self.wanted, ready)
     }
 
     /// Records the counts of a cycle that has ended.
@@ -120,7 +152,7 @@ impl Conditions {
         SentinelConfigStatus {
             observed_generation: generation,
             conditions,
-            last_cycle: self.last_cycle.clone(),
+            last_cycle: self.last_cycle.clone().or_else(|| before.last_cycle.clone()),
         }
     }
 

@@ -15,17 +15,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
-#[path = "tests/expressions.rs"]
 mod expressions;
-#[path = "tests/late.rs"]
 mod late;
-#[path = "tests/log.rs"]
 mod log;
-#[path = "tests/parts.rs"]
+mod outdated;
 mod parts;
-#[path = "tests/settings.rs"]
 mod settings;
-#[path = "tests/troubles.rs"]
+mod takeover;
 mod troubles;
 
 /// The start time.
