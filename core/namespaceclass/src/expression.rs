@@ -236,5 +236,4 @@ impl<'a> Parser<'a> {
 }
 
 #[cfg(test)]
-#[path = "expression/tests.rs"]
 mod tests;

@@ -54,6 +54,8 @@ pub mod resolved_class;
 mod rollout;
 pub mod status;
 pub mod store;
+#[cfg(test)]
+mod tests;
 pub mod variables;
 mod watches;
 

@@ -206,5 +206,4 @@ fn fill(value: &mut Value, values: &BTreeMap<&str, &str>) {
 }
 
 #[cfg(test)]
-#[path = "placeholders/tests.rs"]
 mod tests;

@@ -93,5 +93,4 @@ impl Controller {
 }
 
 #[cfg(test)]
-#[path = "removal_guard/tests.rs"]
 mod tests;

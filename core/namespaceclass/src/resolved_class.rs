@@ -388,5 +388,4 @@ fn encode_texts(secret: &mut Map<String, Value>) {
 }
 
 #[cfg(test)]
-#[path = "resolved_class/tests.rs"]
 mod tests;

@@ -77,8 +77,18 @@ impl Store {
             let canaries = unproven.into_iter().filter(|canary| waiting.contains(*canary));
             canaries.take(free).map(str::to_owned).collect()
         } else {
-            waiting.iter().take(free).cloned().collect()
+            // One without the class would not use its place.
+            let bound = waiting.iter().filter(|it| self.class_of(it).as_deref() == Some(name));
+            bound.take(free).cloned().collect()
         }
+    }
+
+    /// Removes a namespace from those that wait.
+    fn stop_waiting(&mut self, namespace: &str) {
+        self.waiting.retain(|_, waiting| {
+            waiting.remove(namespace);
+            !waiting.is_empty()
+        });
     }
 
     /// Returns how far the change of a class has come, as the reason of its condition `RolledOut`.
@@ -189,11 +199,13 @@ impl Controller {
 
     /// Begins a pass over a namespace: it neither waits nor holds a place until that is decided again.
     pub(super) fn leave_rollouts(&mut self, namespace: &str) {
-        self.store.admitted.remove(namespace);
-        self.store.waiting.retain(|_, waiting| {
-            waiting.remove(namespace);
-            !waiting.is_empty()
-        });
+        self.store.stop_waiting(namespace);
+        let admitted_to = self.store.admitted.remove(namespace);
+        // The end of the pass continues the class that the binding names then, which may be another one by now.
+        let class = self.store.class_of(namespace);
+        if let Some(left) = admitted_to.filter(|left| class.as_ref() != Some(left)) {
+            self.continue_rollout(&left);
+        }
     }
 
     /// Ends a pass over a namespace: its place is free, unless the namespace is unready now.
@@ -205,11 +217,15 @@ impl Controller {
     /// Continues the rollouts of the class that a namespace may have left, and of the one that its binding names now. When the first
     /// lists are complete, everything is enqueued anyway.
     pub(super) fn continue_rollouts(&mut self, namespace: &str, left: Option<String>) {
+        let class = self.store.class_of(namespace);
+        let left = left.filter(|left| class.as_ref() != Some(left));
+        // It does not wait for the class that it has left. The pass over the new class decides whether it waits for that.
+        if left.is_some() {
+            self.store.stop_waiting(namespace);
+        }
         if !self.store.is_synced() {
             return;
         }
-        let class = self.store.class_of(namespace);
-        let left = left.filter(|left| class.as_ref() != Some(left));
         for class in left.into_iter().chain(class) {
             self.continue_rollout(&class);
         }
@@ -229,119 +245,4 @@ impl Controller {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    /// A namespace with the generation of the class that it has, and whether it is ready.
-    type Bound<'a> = (&'a str, &'a str, i64, bool);
-
-    /// Returns a class `web` of generation 2 with this rollout, and the bindings of namespaces.
-    fn store(rollout: &Value, condition: &Value, bound: &[Bound<'_>]) -> (Store, Class) {
-        let mut store = Store::default();
-        let object = json!({
-            "metadata": { "name": "web", "uid": "web", "generation": 2, "resourceVersion": "1" },
-            "spec": { "rollout": rollout },
-            "status": { "conditions": condition },
-        });
-        store.classes.observe("web".to_owned(), Class::read(&Arc::new(object.clone())));
-        for (name, class, generation, is_ready) in bound {
-            let ready = json!({
-                "type": "Ready", "status": if *is_ready { "True" } else { "False" }, "reason": "a", "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            });
-            let status = json!({
-                "observedClassName": class, "observedClassUid": class, "observedClassGeneration": generation, "conditions": [ready],
-            });
-            let mut binding = json!({ "metadata": { "name": name, "namespace": name, "resourceVersion": "1" }, "spec": { "className": class }, "status": status });
-            if name.starts_with("leaving") {
-                binding["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-            }
-            store.bindings.observe((*name).to_owned(), Binding::read(&binding));
-        }
-        (store, Class::read(&Arc::new(object)))
-    }
-
-    #[test]
-    fn only_canaries_with_the_class_are_waited_for() {
-        let canaries = |canaries: &[&str], bound: &[Bound<'_>]| {
-            let (store, class) = store(&json!({ "canaries": canaries }), &json!([]), bound);
-            let (canaries_only, unproven) = store.unproven("web", &class);
-            (canaries_only, unproven.into_iter().map(str::to_owned).collect::<Vec<_>>())
-        };
-        let none = Vec::<String>::new();
-        assert_eq!(canaries(&[], &[("a", "web", 1, true)]), (false, none.clone()));
-        assert_eq!(
-            canaries(&["a", "b"], &[("a", "web", 2, true), ("b", "web", 2, true)]),
-            (false, none.clone())
-        );
-        assert_eq!(
-            canaries(&["a", "b"], &[("a", "web", 2, true), ("b", "web", 1, true)]),
-            (true, vec!["b".to_owned()])
-        );
-        assert_eq!(canaries(&["a"], &[("a", "web", 2, false)]), (true, vec!["a".to_owned()]));
-        assert_eq!(
-            canaries(&["a", "b"], &[("a", "web", 2, true), ("b", "other", 1, true)]),
-            (false, none.clone())
-        );
-        assert_eq!(
-            canaries(&["a", "leaving"], &[("a", "web", 2, true), ("leaving", "web", 1, true)]),
-            (false, none.clone())
-        );
-        assert_eq!(canaries(&["gone", "leaving"], &[("leaving", "web", 2, true)]), (true, none));
-    }
-
-    #[test]
-    fn places_are_free_for_as_many_as_are_neither_unready_nor_admitted() {
-        let bound =
-            [("a", "web", 1, true), ("b", "web", 1, false), ("c", "web", 1, true), ("d", "other", 1, false)];
-        let (mut store, _) = store(&json!({ "maxUnavailable": 3 }), &json!([]), &bound);
-        assert_eq!((store.free_places("web"), store.free_places("other")), (Some(2), None));
-        for (namespace, class, free) in
-            [("b", "web", 2), ("d", "other", 2), ("e", "other", 2), ("a", "web", 1), ("c", "web", 0)]
-        {
-            store.admitted.insert(namespace.to_owned(), class.to_owned());
-            assert_eq!(store.free_places("web"), Some(free), "{namespace} of {class} is admitted");
-        }
-    }
-
-    #[test]
-    fn a_halt_is_reported_again_only_while_it_exists() {
-        let halted = |generation: i64, reason: &str| {
-            json!([{
-                "type": ROLLED_OUT, "status": "False", "reason": reason, "message": "", "observedGeneration": generation,
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            }])
-        };
-        let was_halted = |condition: Value, rollout: Value, bound: &[Bound<'_>]| {
-            let (store, class) = store(&rollout, &condition, bound);
-            store.was_halted("web", &class)
-        };
-        let limit = || json!({ "maxUnavailable": 1 });
-        let (waiting, unready) = (("a", "web", 1, true), ("b", "web", 2, false));
-        assert!(was_halted(halted(2, reason::HALTED), limit(), &[waiting, unready]));
-        assert!(!was_halted(json!([]), limit(), &[waiting, unready]), "it was not reported");
-        assert!(
-            !was_halted(halted(1, reason::HALTED), limit(), &[waiting, unready]),
-            "it is about an earlier generation"
-        );
-        assert!(!was_halted(halted(2, reason::ROLLING_OUT), limit(), &[waiting, unready]));
-        assert!(
-            !was_halted(halted(2, reason::HALTED), limit(), &[("a", "web", 2, true), unready]),
-            "no namespace waits"
-        );
-        assert!(
-            !was_halted(halted(2, reason::HALTED), limit(), &[waiting, ("b", "web", 2, true)]),
-            "a place is free"
-        );
-        let canaries = |name: &str| json!({ "maxUnavailable": 2, "canaries": [name] });
-        assert!(
-            was_halted(halted(2, reason::HALTED), canaries("b"), &[waiting, unready]),
-            "a canary is not ready"
-        );
-        assert!(!was_halted(halted(2, reason::HALTED), canaries("a"), &[waiting]), "a canary can be changed");
-    }
-}
+mod tests;

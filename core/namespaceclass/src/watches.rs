@@ -85,9 +85,7 @@ impl Control for Controller {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 for (name, _) in self.store.namespaces.complete_list() {
-                    self.store.count_departure(&name);
-                    self.store.reported_events.remove(&name);
-                    self.set_unresolved(&name, false);
+                    self.forget_namespace(&name);
                     self.outbox.woken.push(Key::Namespace(name));
                 }
             }
@@ -181,8 +179,7 @@ impl Control for Controller {
         match Watched::of(kind) {
             Watched::Namespaces => {
                 if self.store.namespaces.vanish(&name, version) {
-                    self.store.count_departure(&name);
-                    self.set_unresolved(&name, false);
+                    self.forget_namespace(&name);
                 }
                 self.store.reported_events.remove(&name);
             }
@@ -235,9 +232,12 @@ impl Controller {
         self.outbox.woken.push(Key::Class(name));
     }
 
-    fn forget_binding(&mut self, namespace: &str) {
-        self.store.drift_backoff.remove(namespace);
-        self.leave_rollouts(namespace);
+    /// Forgets what depends on a namespace that is gone. Another namespace of that name starts without it.
+    fn forget_namespace(&mut self, name: &str) {
+        self.store.count_departure(name);
+        self.store.reported_events.remove(name);
+        self.store.leaving.remove(name);
+        self.set_unresolved(name, false);
     }
 
     /// Enqueues all classes. There are few of them, but a binding in every namespace.
@@ -283,5 +283,4 @@ impl Watched {
 }
 
 #[cfg(test)]
-#[path = "watches/tests.rs"]
 mod tests;

@@ -50,8 +50,7 @@ impl Controller {
             self.forget_class(name);
             return Next::Done(Verdict::Converged);
         };
-        let unknown = resolved_class::unknown_api_versions(class.resources(), &self.store.kinds);
-        Next::Await(discoveries(&unknown), Stage::Discovering(unknown))
+        discover(resolved_class::unknown_api_versions(class.resources(), &self.store.kinds))
     }
 
     pub(super) fn resume_class(
@@ -66,16 +65,26 @@ impl Controller {
                 let retry_after = asks_to_be_left_alone(&outcomes);
                 self.learn(&asked, outcomes);
                 let kinds = &self.store.kinds;
+                let class = self.store.classes.get(&name.to_owned());
+                let resources = class.map_or(&[][..], Class::resources);
+                let unknown = resolved_class::unknown_api_versions(resources, kinds);
+                // The class was edited in the meantime, or a kind of an API version that was known is gone.
+                let is_outdated = !unknown.is_subset(&asked);
                 if let Some(failure) = asked.iter().find_map(|api_version| kinds.failure(api_version)) {
                     let since =
                         *self.store.discovery_failing_since.entry(name.to_owned()).or_insert(now.monotonic);
                     let patience = if failure.class == FailureClass::Throttled { BUSY } else { PATIENCE };
                     // Until then the last validation applies, unless discovery is unavailable for longer.
-                    if now.monotonic.since(since).max(retry_after) < patience {
+                    // A failed discovery is not repeated at once: an outdated one is repeated with backoff.
+                    if is_outdated || now.monotonic.since(since).max(retry_after) < patience {
                         return Next::Done(Verdict::retry("finding the kinds of the class", failure));
                     }
                 } else {
                     self.store.discovery_failing_since.remove(name);
+                    // This asks for everything that is unknown now. So it ends, unless there is another such change.
+                    if is_outdated {
+                        return discover(unknown);
+                    }
                 }
                 self.judge_class(name, now)
             }
@@ -169,6 +178,10 @@ impl Controller {
     }
 }
 
+fn discover(api_versions: BTreeSet<String>) -> Next<Stage> {
+    Next::Await(discoveries(&api_versions), Stage::Discovering(api_versions))
+}
+
 fn class_ref(name: &str) -> ObjectRef {
     ObjectRef::cluster(&names::class(), name)
 }
@@ -185,23 +198,4 @@ fn verdict(may_pass: bool) -> Verdict {
 }
 
 #[cfg(test)]
-mod tests {
-    use lockstep_engine::outcome::Failure;
-
-    use super::*;
-
-    #[test]
-    fn the_longest_wait_that_a_failed_discovery_asks_for_counts() {
-        let failed = |class: FailureClass, seconds: u64| {
-            let failure =
-                Failure { retry_after: Some(Duration::from_secs(seconds)), ..Failure::new(class, "no") };
-            Outcome::Err(failure)
-        };
-        let outcomes = [
-            failed(FailureClass::Unavailable, 5),
-            failed(FailureClass::Unknown, 20),
-            failed(FailureClass::Throttled, 60),
-        ];
-        assert_eq!(asks_to_be_left_alone(&outcomes), Duration::from_secs(20));
-    }
-}
+mod tests;

@@ -117,6 +117,7 @@ impl Controller {
         match only(outcomes).object() {
             Ok(object) => {
                 self.store.reported_events.remove(name);
+                self.store.leaving.remove(name);
                 self.absorb_binding(name, &object);
                 self.outbox.woken.push(Key::Binding(name.to_owned()));
                 self.annotate(name, Verdict::Converged)
@@ -186,9 +187,9 @@ impl Controller {
             Ok(None) => {
                 let left = self.store.class_of(name);
                 self.store.bindings.removed(name.to_owned(), version);
+                // When the watch shows the deletion, the cache no longer has the binding. So the watch does not do this.
+                self.forget_binding(name);
                 self.continue_rollouts(name, left);
-                self.store.drift_backoff.remove(name);
-                self.store.leaving.remove(name);
                 self.annotate(name, Verdict::Converged)
             }
             // Another client's finalizer delays the deletion. The end of the deletion enqueues the namespace.
@@ -199,6 +200,13 @@ impl Controller {
             Err(failure) if failure.is_absence() => Next::Done(lagging()),
             Err(failure) => Next::Done(Verdict::retry("removing the binding", &failure)),
         }
+    }
+
+    /// Forgets what depends on the binding of a namespace, after its deletion.
+    pub(crate) fn forget_binding(&mut self, namespace: &str) {
+        self.store.drift_backoff.remove(namespace);
+        self.store.leaving.remove(namespace);
+        self.leave_rollouts(namespace);
     }
 
     /// Stores a binding that was written. It may have left another class.
