@@ -65,14 +65,25 @@ impl Fixture {
 
     /// The HostedCluster of the bridge exists.
     pub(crate) fn cluster(&mut self, created: &str, status: &Value) -> &mut Self {
+        self.cluster_with(created, status, |_| ())
+    }
+
+    /// The same with a change of its spec.
+    pub(crate) fn cluster_with(
+        &mut self,
+        created: &str,
+        status: &Value,
+        change: impl FnOnce(&mut Value),
+    ) -> &mut Self {
         let strategy = json!({ "type": "LoadBalancer" });
-        let cluster = json!({
+        let mut cluster = json!({
             "metadata": {
                 "uid": "cluster", "creationTimestamp": created, "ownerReferences": [{ "uid": "bridge", "controller": true }],
             },
             "spec": { "services": [{ "service": "APIServer", "servicePublishingStrategy": strategy }] },
             "status": status,
         });
+        change(&mut cluster["spec"]);
         let key = self.key.clone();
         self.see(Source::HostedClusters, &key, cluster)
     }

@@ -137,6 +137,11 @@ pub fn is_labelled(object: &Value, bridge: &Name) -> bool {
         && label(object, BRIDGE_NAMESPACE) == Some(&bridge.namespace)
 }
 
+/// Returns whether the labels of an object name another bridge.
+pub fn is_of_another(object: &Value, bridge: &Name) -> bool {
+    label(object, BRIDGE_NAME).is_some() && !is_labelled(object, bridge)
+}
+
 /// Returns the API server's Service of a bridge.
 pub fn api_server_service(bridge: &Name) -> Name {
     Name::new(&control_plane_namespace(bridge), API_SERVICE)

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::bench::Bench;
 use super::objects::{DPF, NAMESPACE, bridge};
+use super::prerequisites::OTHER;
 use super::scenarios;
 
 #[test]
@@ -47,6 +48,30 @@ fn a_deletion_reports_what_it_waits_for() {
     bench.delete("CustomResourceDefinition", "", "hostedclusters.hypershift.openshift.io");
     bench.cluster.advance(Duration::from_mins(3));
     assert_eq!(bench.bridge("prod"), Value::Null);
+}
+
+/// Namespaces and names contain hyphens, so the kubeconfigs of two bridges can have one name. The advice for the younger bridge is to
+/// create it under another name.
+#[test]
+fn a_bridge_with_the_same_name_of_its_kubeconfig_leaves_the_dpucluster_connected() {
+    let mut bench = Bench::ready();
+    bench.create(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": OTHER } }));
+    let mut younger = bridge("system-prod");
+    younger["metadata"]["namespace"] = json!(OTHER);
+    younger["spec"]["metalLBVirtualIP"] = json!("192.0.2.11");
+    bench.create(&younger);
+    bench.settle();
+    let before = bench.get("DPUCluster", DPF, "dpus");
+    assert_eq!(before["spec"]["kubeconfig"], "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig");
+    bench.delete("DPFHCPBridge", OTHER, "system-prod");
+    bench.settle();
+    assert_eq!(bench.get("DPFHCPBridge", OTHER, "system-prod"), Value::Null);
+    let after = bench.get("DPUCluster", DPF, "dpus");
+    assert_eq!(after["spec"], before["spec"]);
+    assert_eq!(
+        after["metadata"]["generation"], before["metadata"]["generation"],
+        "it was never disconnected"
+    );
 }
 
 /// HyperShift may need tens of minutes.

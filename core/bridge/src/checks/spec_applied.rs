@@ -4,8 +4,10 @@
 //!
 //! Source: "Spec Fields".
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use lockstep_engine::conditions::{Finding, Status};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::unwatched::{unwatched, unwatched_bridges};
 use super::upgrade;
@@ -32,8 +34,8 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Option<Finding> {
     let storage_class = &spec["etcd"]["managed"]["storage"]["persistentVolume"]["storageClassName"];
     let networks =
         ["clusterNetwork", "serviceNetwork"].map(|network| &spec["networking"][network][0]["cidr"]);
-    let no_capabilities = json!({});
-    let capabilities = spec.get("capabilities").unwrap_or(&no_capabilities);
+    let wanted_capabilities =
+        wanted.capabilities.as_ref().map(hosted_cluster::capabilities).unwrap_or_default();
     let fields = [
         (
             "controlPlaneAvailabilityPolicy",
@@ -42,10 +44,7 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Option<Finding> {
         ("exposeThroughLoadBalancer", uses_load_balancer(existing) == wanted.expose_through_load_balancer),
         ("etcdStorageClass", *storage_class == wanted.etcd_storage_class),
         ("networking", networks == hosted_cluster::networks(wanted)),
-        (
-            "capabilities",
-            *capabilities == wanted.capabilities.as_ref().map_or(json!({}), hosted_cluster::capabilities),
-        ),
+        ("capabilities", sets(&spec["capabilities"]) == sets(&wanted_capabilities)),
         ("etcdEncryption", wanted.etcd_encryption.is_none() || spec["secretEncryption"].is_object()),
     ];
     let ignored: Vec<&str> = fields.iter().filter(|(_, holds)| !holds).map(|(field, _)| *field).collect();
@@ -59,6 +58,16 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Option<Finding> {
         );
         (Status::False, reason::IMMUTABLE_FIELD_CHANGED, message)
     }))
+}
+
+/// Returns the names in each list of capabilities. Their order does not matter, and an empty list is as none.
+fn sets(capabilities: &Value) -> BTreeMap<&str, BTreeSet<&str>> {
+    let lists = capabilities.as_object().into_iter().flatten();
+    let sets = lists.map(|(list, names)| {
+        let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
+        (list.as_str(), names.collect::<BTreeSet<_>>())
+    });
+    sets.filter(|(_, names)| !names.is_empty()).collect()
 }
 
 /// Returns whether a HostedCluster and its NodePool match the spec, if no immutable field differs.
@@ -85,9 +94,27 @@ fn applied(snapshot: &BridgeSnapshot<'_>, existing: &Value) -> (Status, &'static
 #[cfg(test)]
 mod tests {
     use lockstep_engine::action::Class;
+    use serde_json::json;
 
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::fixture::{Fixture, NOW};
+
+    #[test]
+    fn the_order_of_capabilities_does_not_matter() {
+        for (existing, differs) in [
+            (json!({ "disabled": ["Ingress", "Console"], "enabled": [] }), false),
+            (json!({ "disabled": ["Console"] }), true),
+            (json!({ "enabled": ["Console", "Ingress"] }), true),
+            (Value::Null, true),
+        ] {
+            let mut fixture = Fixture::with(&json!({}), |spec| {
+                spec["capabilities"] = json!({ "disabled": ["Console", "Ingress"] });
+            });
+            fixture.cluster_with(NOW, &json!({}), |spec| spec["capabilities"] = existing.clone());
+            let message = judge(&fixture.snapshot()).map(|finding| finding.message).unwrap_or_default();
+            assert_eq!(message.contains("capabilities"), differs, "{existing}: {message}");
+        }
+    }
 
     #[test]
     fn whether_the_spec_is_applied_is_unknown_while_an_existing_cluster_can_not_be_watched() {

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::backoff::RETRY_AFTER_MAX;
 use lockstep_engine::image::FoundImage;
 use lockstep_engine::time::Monotonic;
 use serde::{Deserialize, Serialize};
@@ -65,7 +66,11 @@ impl Checked {
     fn fresh(&self) -> Duration {
         let failure = self.trouble.as_ref().or(self.answer.as_ref().err());
         let retry_after = failure.and_then(|failure| failure.retry_after).unwrap_or_default();
-        retry_after.max(if self.is_definite() && self.trouble.is_none() { FRESH } else { RETRY })
+        retry_after.min(RETRY_AFTER_MAX).max(if self.is_definite() && self.trouble.is_none() {
+            FRESH
+        } else {
+            RETRY
+        })
     }
 
     fn is_definite(&self) -> bool {
@@ -161,9 +166,19 @@ mod tests {
         let still = take(Some(silent), Err(Class::Unknown), 60);
         assert_eq!((still.due("1"), still.is_found()), (at(120), false));
         assert_eq!(take(Some(still), Ok(()), 120).pause(at(120)), None);
-        let failure =
-            Failure { retry_after: Some(Duration::from_mins(5)), ..Failure::new(Class::Throttled, "no") };
-        let asked = Checked::take(None, IMAGE, "1".to_owned(), Err(failure), at(0));
-        assert_eq!(asked.due("1"), at(300));
+    }
+
+    #[test]
+    fn a_registry_can_ask_for_a_pause_of_five_minutes_at_most() {
+        for (class, pause, due) in [
+            (Class::Throttled, Duration::from_mins(2), 120),
+            (Class::Throttled, Duration::from_hours(24), 300),
+            // Refusals are checked again after ten minutes.
+            (Class::Forbidden, Duration::from_hours(24), 600),
+        ] {
+            let failure = Failure { retry_after: Some(pause), ..Failure::new(class, "no") };
+            let asked = Checked::take(None, IMAGE, "1".to_owned(), Err(failure), at(0));
+            assert_eq!(asked.due("1"), at(due), "{class} {pause:?}");
+        }
     }
 }

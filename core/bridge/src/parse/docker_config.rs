@@ -83,9 +83,10 @@ impl fmt::Debug for DockerConfig {
 impl Place {
     fn parse(key: &str) -> Self {
         let place = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
+        // The text before an `@` may be credentials, also with slashes. No repository contains one.
+        let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
         let (host, path) = place.split_once('/').unwrap_or((place, ""));
-        // The text before an `@` may be credentials.
-        let host = host.rsplit_once('@').map_or(host, |(_, host)| host).to_ascii_lowercase();
+        let host = host.to_ascii_lowercase();
         let host = match host.as_str() {
             "index.docker.io" | "registry-1.docker.io" => DOCKER_HUB.to_owned(),
             _ => host,
@@ -223,5 +224,4 @@ fn hidden(field: &str, text: &str, hide: Hide<'_>) -> String {
 }
 
 #[cfg(test)]
-#[path = "docker_config/tests.rs"]
 mod tests;

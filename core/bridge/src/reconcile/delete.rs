@@ -194,8 +194,18 @@ impl Controller {
     ) -> Next<Stage> {
         let Some(bridge) = self.store.bridges.get(key) else { return Next::Done(Verdict::Converged) };
         let mut removal = Removal::default();
-        for (target, outcome) in targets.into_iter().zip(outcomes) {
-            removal.plan(target, key, bridge, outcome.found());
+        let found = outcomes.into_iter().map(Outcome::found);
+        let found: Vec<(CleanupTarget, Lookup<Arc<Value>>)> = targets.into_iter().zip(found).collect();
+        // The copies of two bridges can have one name, because namespaces and names contain hyphens. Then the reference is to the
+        // copy of the other bridge.
+        let is_theirs = found.iter().any(|(target, found)| {
+            let copy = found.as_ref().ok().and_then(Option::as_ref);
+            *target == CleanupTarget::Kubeconfig && copy.is_some_and(|copy| names::is_of_another(copy, key))
+        });
+        for (target, found) in found {
+            if target != CleanupTarget::Reference || !is_theirs {
+                removal.plan(target, key, bridge, found);
+            }
         }
         self.remove_next(key, removal, now)
     }

@@ -93,6 +93,10 @@ fn each_problem_is_reported_with_its_position() {
         (one(json!("hunter2")), r#"auths["quay.io/team"] is not an object"#),
         (one(json!({"auth": ["hunter2"]})), r#"auths["quay.io/team"].auth is not a string"#),
         (one(json!({"auth": "hunter2!"})), r#"auths["quay.io/team"].auth is not base64"#),
+        (
+            json!({"auths": {"https://me:hunter2/hunter2@quay.io/team": {"auth": "!"}}}).to_string(),
+            r#"auths["quay.io/team"].auth is not base64"#,
+        ),
         (one(json!({"auth": "aHVudGVyMg=="})), r#"auths["quay.io/team"].auth has no colon"#),
         (one(json!({"auth": "/zp4"})), r#"auths["quay.io/team"].auth is not the base64 of a text"#),
         (one(json!({"username": "me"})), r#"auths["quay.io/team"] has a username without a password"#),
