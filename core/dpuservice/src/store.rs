@@ -7,6 +7,7 @@ use lockstep_engine::action::{Class, Failure};
 use lockstep_engine::cache::Cache;
 use lockstep_engine::object::Name;
 use lockstep_engine::pairs;
+use lockstep_engine::refusals::Refusals;
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_engine::unconfirmed::Unconfirmed;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,9 @@ pub struct Store {
     /// The kinds that can't be watched, and why.
     #[serde(with = "pairs")]
     pub refused: BTreeMap<Source, Failure>,
+    /// The failures of kinds that have not been listed since the start.
+    #[serde(default, with = "pairs")]
+    pub failing: BTreeMap<Source, Refusals>,
     /// The stored result of each cluster's reconcile.
     #[serde(with = "pairs")]
     pub found: BTreeMap<Name, Found>,
@@ -188,23 +192,35 @@ impl Store {
 
     /// Returns whether all kinds that decisions need have been listed, or can't be.
     pub fn is_synced(&self) -> bool {
-        let synced = [
-            (Source::Services, self.services.is_synced()),
-            (Source::Clusters, self.clusters.is_synced()),
-            (Source::Secrets, self.secrets.is_synced()),
-            (Source::Projects, self.projects.is_synced()),
-            (Source::Applications, self.applications.is_synced()),
-        ];
-        synced.iter().all(|(source, is_synced)| {
-            *is_synced || (*source != Source::Services && self.refused.contains_key(source))
+        Source::ALL.into_iter().all(|source| {
+            self.is_listed(source) || (source != Source::Services && self.refused.contains_key(&source))
         })
+    }
+
+    fn is_listed(&self, source: Source) -> bool {
+        match source {
+            Source::Services => self.services.is_synced(),
+            Source::Clusters => self.clusters.is_synced(),
+            Source::Secrets => self.secrets.is_synced(),
+            Source::Projects => self.projects.is_synced(),
+            Source::Applications => self.applications.is_synced(),
+        }
+    }
+
+    /// Counts a failure of a kind that has not been listed yet. One Secret that can't be decrypted makes every list of Secrets fail;
+    /// failures of listed kinds end by themselves. Returns whether it is now to be reported.
+    fn fails_from_the_start(&mut self, source: Source, failure: &Failure) -> bool {
+        !matches!(failure.class, Class::Throttled | Class::Gone)
+            && !self.is_listed(source)
+            && self.failing.entry(source).or_default().count(failure.clone())
     }
 
     /// Records that a watch failed. A kind that can't be listed at all is reported, and not waited for. Returns whether this
     /// changed the recorded state.
     pub fn refuse(&mut self, source: Source, failure: Failure) -> bool {
         let is_refusal = matches!(failure.class, Class::Forbidden | Class::KindNotServed);
-        if !is_refusal || self.refused.get(&source).is_some_and(|before| before.class == failure.class) {
+        let is_known = self.refused.get(&source).is_some_and(|before| before.class == failure.class);
+        if is_known || !(is_refusal || self.fails_from_the_start(source, &failure)) {
             return false;
         }
         // If the kind is not served, there are no objects of it. If DPF is gone, its clusters may still exist.

@@ -110,6 +110,7 @@ impl Control for Controller {
                 }
             }
         }
+        self.store.failing.remove(&source);
         if self.store.refused.remove(&source).is_some() {
             self.wake_everything();
         }

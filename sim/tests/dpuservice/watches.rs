@@ -36,7 +36,7 @@ fn while_a_kind_can_not_be_watched_what_is_known_stays() {
         ("AppProject", &["DPUClustersReady", "ApplicationsReady"]),
         ("Application", &["DPUClustersReady"]),
     ] {
-        for class in [Class::Forbidden, Class::KindNotServed] {
+        for class in [Class::Forbidden, Class::KindNotServed, Class::Unavailable] {
             let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
             let before = bench.service("hbn")["status"].clone();
             let is_over = Rc::<Cell<bool>>::default();
