@@ -73,5 +73,5 @@ fn every_fault_strikes_at_every_action() {
 
 #[test]
 fn every_planted_bug_is_found() {
-    assert_eq!(SERVICES.hunt(HUNT_MAX).len(), 40);
+    assert_eq!(SERVICES.hunt(HUNT_MAX).len(), 44);
 }

@@ -338,7 +338,9 @@ impl Flaw for ReadyTooEarly {
             return Some(Event::Applied { kind, object });
         }
         let mut object = Value::clone(&object);
-        for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
+        for condition in
+            object.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
+        {
             if condition["type"] == "Available" {
                 condition["status"] = json!("True");
             }
@@ -385,7 +387,9 @@ impl Flaw for HidesDegradation {
             return Some(Event::Applied { kind, object });
         }
         let mut object = Value::clone(&object);
-        for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
+        for condition in
+            object.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
+        {
             if condition["type"] == "Degraded" {
                 condition["status"] = json!("False");
                 condition["reason"] = json!("AsExpected");
@@ -416,7 +420,9 @@ struct TokensBreak;
 impl Flaw for TokensBreak {
     fn event(&mut self, event: Event) -> Option<Event> {
         Some(retell(event, "NodePool", |pool| {
-            for condition in pool["status"]["conditions"].as_array_mut().into_iter().flatten() {
+            for condition in
+                pool.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
+            {
                 if condition["reason"] == "NotFound" {
                     condition["reason"] = json!("InvalidPayload");
                 }

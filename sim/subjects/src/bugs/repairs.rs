@@ -11,7 +11,7 @@ use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
 use super::common::{Extra, HOST};
-use super::requests::status_patch;
+use super::requests::{status_patch, written_conditions};
 
 pub(super) const BUGS: &[Bug] = &[
     Bug {
@@ -164,9 +164,7 @@ impl Flaw for ContestedAtOnce {
 
 /// Returns the condition `Ready` in a status that is written, and the object.
 fn ready_of(request: &mut Request) -> Option<(ObjectRef, &mut Value)> {
-    let (target, patch) = status_patch(&mut request.action)?;
-    let target = target.clone();
-    let conditions = Arc::make_mut(patch)["status"]["conditions"].as_array_mut()?;
-    let ready = conditions.iter_mut().find(|condition| condition["type"] == "Ready")?;
+    let target = status_patch(&mut request.action)?.0.clone();
+    let ready = written_conditions(request)?.iter_mut().find(|condition| condition["type"] == "Ready")?;
     Some((target, ready))
 }

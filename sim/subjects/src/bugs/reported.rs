@@ -1,9 +1,8 @@
 //! Mistakes in what a status reports, without any other effect.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use lockstep_dpuservice::names::condition;
+use lockstep_dpuservice::names::{condition, reason};
 use lockstep_engine::action::{Action, KubeRequest, Outcome, Request};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::ObjectRef;
@@ -12,7 +11,7 @@ use lockstep_sim::conditions::untimed;
 use serde_json::{Value, json};
 
 use super::common::{Asked, HOST, as_if_done, retell};
-use super::requests::status_patch;
+use super::requests::written_conditions;
 
 pub(super) const BUGS: &[Bug] = &[
     Bug {
@@ -34,6 +33,20 @@ pub(super) const BUGS: &[Bug] = &[
         sentence: "The message about Applications does not say whether they are synced.",
         controller: lockstep_crds::dpuservice::CONTROLLER,
         plant: plant::<OmitsComparisons>,
+        garble: None,
+    },
+    Bug {
+        name: "hides_halts",
+        sentence: "A rollout that failures have halted is reported as going on.",
+        controller: lockstep_crds::dpuservice::CONTROLLER,
+        plant: plant::<HidesHalts>,
+        garble: None,
+    },
+    Bug {
+        name: "halts_too_early",
+        sentence: "A rollout that goes on is reported as halted.",
+        controller: lockstep_crds::dpuservice::CONTROLLER,
+        plant: plant::<HaltsTooEarly>,
         garble: None,
     },
     Bug {
@@ -82,8 +95,7 @@ impl Flaw for TakesFailuresForProgress {
 
 /// Changes what a written status says about Applications, if `Ready` repeats it.
 fn restate(request: &mut Request, change: impl Fn(&mut Value)) {
-    let Some((_, patch)) = status_patch(&mut request.action) else { return };
-    let Some(conditions) = Arc::make_mut(patch)["status"]["conditions"].as_array_mut() else { return };
+    let Some(conditions) = written_conditions(request) else { return };
     let name = condition::APPLICATIONS_READY;
     let repeats = |it: &Value| it["message"].as_str().is_some_and(|message| message.starts_with(name));
     if conditions.iter().any(repeats) {
@@ -118,14 +130,40 @@ impl Flaw for OmitsComparisons {
     }
 }
 
+/// Returns the condition `RolledOut` of a status to write.
+fn rolled_out(request: &mut Request) -> Option<&mut Value> {
+    written_conditions(request)?.iter_mut().find(|it| it["type"] == condition::ROLLED_OUT)
+}
+
+#[derive(Default)]
+struct HidesHalts;
+
+impl Flaw for HidesHalts {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let found = rolled_out(request).filter(|found| found["reason"] == reason::HALTED)?;
+        found["reason"] = json!(reason::ROLLING_OUT);
+        None
+    }
+}
+
+#[derive(Default)]
+struct HaltsTooEarly;
+
+impl Flaw for HaltsTooEarly {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let found = rolled_out(request).filter(|found| found["reason"] == reason::ROLLING_OUT)?;
+        found["reason"] = json!(reason::HALTED);
+        found["message"] = json!("as many are not ready as spec.rollout.maxUnavailable permits");
+        None
+    }
+}
+
 #[derive(Default)]
 struct SumsUpProblemsAsPending;
 
 impl Flaw for SumsUpProblemsAsPending {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        let (_, patch) = status_patch(&mut request.action)?;
-        let conditions = Arc::make_mut(patch)["status"]["conditions"].as_array_mut()?;
-        let ready = conditions.iter_mut().find(|condition| condition["type"] == "Ready")?;
+        let ready = written_conditions(request)?.iter_mut().find(|condition| condition["type"] == "Ready")?;
         if ["Failure", "NotReady"].iter().any(|problem| ready["reason"] == **problem) {
             ready["reason"] = json!("Pending");
         }
@@ -138,9 +176,7 @@ struct HidesPauses;
 
 impl Flaw for HidesPauses {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        let (_, patch) = status_patch(&mut request.action)?;
-        let conditions = Arc::make_mut(patch)["status"]["conditions"].as_array_mut()?;
-        conditions.retain(|condition| condition["type"] != "Paused");
+        written_conditions(request)?.retain(|condition| condition["type"] != "Paused");
         None
     }
 }
@@ -151,7 +187,9 @@ struct TakesReleasesForRefused;
 impl Flaw for TakesReleasesForRefused {
     fn event(&mut self, event: Event) -> Option<Event> {
         Some(retell(event, "NodePool", |pool| {
-            for condition in pool["status"]["conditions"].as_array_mut().into_iter().flatten() {
+            for condition in
+                pool.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
+            {
                 if condition["type"] == "ValidReleaseImage" {
                     (condition["status"], condition["reason"]) = (json!("False"), json!("NotFound"));
                 }

@@ -156,6 +156,12 @@ pub(super) fn status_patch(action: &mut Action) -> Option<(&ObjectRef, &mut Arc<
     }
 }
 
+/// Returns the conditions that a request writes.
+pub(super) fn written_conditions(request: &mut Request) -> Option<&mut Vec<Value>> {
+    let (_, patch) = status_patch(&mut request.action)?;
+    Arc::make_mut(patch).pointer_mut("/status/conditions")?.as_array_mut()
+}
+
 #[derive(Default)]
 struct FirstVersion {
     first: BTreeMap<ObjectRef, Value>,
@@ -183,7 +189,9 @@ impl Flaw for TimesMove {
         let (_, patch) = status_patch(&mut request.action)?;
         let mut changed = Value::clone(patch);
         self.second = (self.second + 1) % 60;
-        for condition in changed["status"]["conditions"].as_array_mut().into_iter().flatten() {
+        for condition in
+            changed.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
+        {
             condition["lastTransitionTime"] = json!(format!("2023-11-15T00:00:{:02}Z", self.second));
         }
         *patch = Arc::new(changed);
@@ -437,7 +445,9 @@ impl Flaw for AlwaysReady {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         let (_, patch) = status_patch(&mut request.action)?;
         let mut changed = Value::clone(patch);
-        for condition in changed["status"]["conditions"].as_array_mut().into_iter().flatten() {
+        for condition in
+            changed.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
+        {
             if condition["type"] == "Ready" && condition["reason"] != "Applying" {
                 condition["status"] = json!("True");
             }

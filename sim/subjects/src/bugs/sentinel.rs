@@ -357,7 +357,9 @@ impl Flaw for AllIsWell {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         if let Action::Kube(KubeRequest::Patch { patch, .. }) = &mut request.action {
             let mut well = (**patch).clone();
-            for condition in well["status"]["conditions"].as_array_mut().into_iter().flatten() {
+            for condition in
+                well.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
+            {
                 condition["status"] = "True".into();
             }
             *patch = well.into();

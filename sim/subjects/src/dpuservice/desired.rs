@@ -93,7 +93,7 @@ fn on_cluster(
 }
 
 /// Returns what is wrong with the values of a chart.
-fn wrong_values(service: &Value, values: &Value) -> Option<String> {
+pub(super) fn wrong_values(service: &Value, values: &Value) -> Option<String> {
     let spec = &service["spec"];
     let given = spec["values"].as_object().into_iter().flatten();
     let lost = given.filter(|(key, value)| *key != "serviceDaemonSet" && values[*key] != **value);

@@ -24,7 +24,7 @@ impl Flaw for PauseFails {
         let (_, patch) = status_patch(&mut request.action)?;
         let mut changed = Value::clone(patch);
         let status = &mut changed["status"];
-        let conditions = status["conditions"].as_array_mut()?;
+        let conditions = status.get_mut("conditions")?.as_array_mut()?;
         let is_blocked = conditions.iter().any(|condition| condition["reason"] == "Blocked");
         for condition in conditions.iter_mut().filter(|condition| is_blocked && condition["type"] == "Ready")
         {
@@ -89,7 +89,9 @@ impl Flaw for Freezes {
         let message = format!("{} ", before["message"].as_str().unwrap_or_default());
         changed["status"] = before;
         changed["status"]["message"] = json!(message);
-        for condition in changed["status"]["conditions"].as_array_mut().into_iter().flatten() {
+        for condition in
+            changed.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
+        {
             if condition["type"] == "PrerequisitesMet" {
                 *condition = of(&wanted).unwrap_or_default();
             }
@@ -109,7 +111,7 @@ pub(super) struct AdvisesToDisconnect {
 impl AdvisesToDisconnect {
     /// Returns the message about the kubeconfig of another client, if a status has one.
     fn message(status: &mut Value) -> Option<&mut Value> {
-        let mut conditions = status["conditions"].as_array_mut()?.iter_mut();
+        let mut conditions = status.get_mut("conditions")?.as_array_mut()?.iter_mut();
         let condition = conditions.find(|condition| condition["reason"] == "DPUClusterHasItsOwn")?;
         Some(&mut condition["message"])
     }
@@ -155,7 +157,7 @@ impl Flaw for Trusts {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         let (_, patch) = status_patch(&mut request.action)?;
         let mut changed = Value::clone(patch);
-        for condition in changed["status"]["conditions"].as_array_mut()? {
+        for condition in changed.pointer_mut("/status/conditions")?.as_array_mut()? {
             if condition["reason"] == "ReleaseImageUnchecked" {
                 condition["reason"] = json!("AllMet");
             }
@@ -190,7 +192,7 @@ impl Flaw for MoveFails {
         let (_, patch) = status_patch(&mut request.action)?;
         let mut changed = Value::clone(patch);
         let status = &mut changed["status"];
-        let conditions = status["conditions"].as_array_mut()?;
+        let conditions = status.get_mut("conditions")?.as_array_mut()?;
         let moves = conditions.iter().any(|condition| condition["reason"] == "AddressChangePending");
         for condition in conditions.iter_mut().filter(|condition| moves && condition["type"] == "Ready") {
             condition["status"] = json!("False");

@@ -57,7 +57,7 @@ fn phase(status: &mut Value) -> Option<&mut Value> {
 }
 
 fn ready_message(status: &mut Value) -> Option<&mut Value> {
-    let mut conditions = status["conditions"].as_array_mut()?.iter_mut();
+    let mut conditions = status.get_mut("conditions")?.as_array_mut()?.iter_mut();
     Some(&mut conditions.find(|condition| condition["type"] == "Ready")?["message"])
 }
 

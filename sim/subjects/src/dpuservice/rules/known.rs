@@ -17,6 +17,7 @@ use super::super::{identity, setup};
 use super::rollout::known_state;
 use crate::passes::{Pass, first, successful};
 
+mod halts;
 mod member;
 
 /// With this many clusters a message says something about each.
@@ -32,7 +33,11 @@ pub(super) fn the_status_repeats_the_reports(moment: &Moment<'_>) -> Result<(), 
         let members = members(moment, &pass)?;
         let wrong = Wrong { pass: &pass, members: &members };
         let status = &pass.stored["status"];
-        wrong.reports(status).or_else(|| wrong.rollout(&status["rollout"])).or_else(|| wrong.conditions())
+        wrong
+            .reports(status)
+            .or_else(|| wrong.rollout(&status["rollout"]))
+            .or_else(|| wrong.conditions())
+            .or_else(|| halts::wrong_halt(moment, &pass, &members))
     }))
 }
 

@@ -67,7 +67,7 @@ pub(super) fn a_paused_service_changes_nothing(moment: &Moment<'_>) -> Result<()
 }
 
 /// Returns how many clusters of a service may be not ready at a time.
-fn limit(service: &Value, clusters: u64) -> Option<u64> {
+pub(super) fn limit(service: &Value, clusters: u64) -> Option<u64> {
     let limit = &service["spec"]["rollout"]["maxUnavailable"];
     let percent = limit.as_str().and_then(|percent| percent.strip_suffix('%')?.parse::<u64>().ok());
     Some(limit.as_u64().or_else(|| Some(clusters * percent? / 100))?.max(1))

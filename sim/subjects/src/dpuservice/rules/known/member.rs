@@ -42,7 +42,7 @@ impl Member<'_> {
     }
 
     /// Returns whether Argo CD has compared the cluster with exactly the present spec.
-    fn is_compared(&self) -> bool {
+    pub(super) fn is_compared(&self) -> bool {
         let (Some(application), Some(compared)) = (self.application, self.report("/status/sync/comparedTo"))
         else {
             return false;
