@@ -430,5 +430,4 @@ fn end_of_text(chunk: &[u8], is_escaped: &mut bool) -> Option<usize> {
 }
 
 #[cfg(test)]
-#[path = "document/tests.rs"]
 mod tests;

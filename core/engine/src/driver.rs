@@ -393,5 +393,4 @@ fn reconciled<R: Reconcile>(key: &R::Key, result: ReconcileResult, pass: Pass, n
 }
 
 #[cfg(test)]
-#[path = "driver/tests.rs"]
 mod tests;

@@ -378,5 +378,4 @@ impl Machine for Election {
 }
 
 #[cfg(test)]
-#[path = "lease/tests.rs"]
 mod tests;

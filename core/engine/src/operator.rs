@@ -319,5 +319,4 @@ where
 }
 
 #[cfg(test)]
-#[path = "operator/tests.rs"]
 mod tests;
