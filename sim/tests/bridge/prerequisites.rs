@@ -86,6 +86,23 @@ fn a_cluster_stays_ready_if_its_dpucluster_becomes_one_of_kamaji() {
     assert_eq!(bench.phase("prod"), "Ready");
 }
 
+/// The API server refuses the labels of copies with the longest name.
+#[test]
+fn nothing_is_copied_for_a_bridge_that_can_not_have_a_cluster() {
+    let excluded: [fn() -> Bench; 5] =
+        [name_with_a_dot, long_name, longest_name, shared_namespace, dpu_cluster_of_kamaji];
+    for (number, run) in excluded.into_iter().enumerate() {
+        let mut bench = run();
+        let name = bench.subject();
+        for copy in ["pull-secret", "ssh-key"] {
+            let copy = bench.get("Secret", NAMESPACE, &format!("{name}-{copy}"));
+            assert_eq!(copy, Value::Null, "case {number}");
+        }
+        let (_, message) = bench.condition(&name, "PrerequisitesMet");
+        assert!(!message.contains("Secret"), "{message}");
+    }
+}
+
 pub(super) fn pull_secret_missing() -> Bench {
     with(|bench| bench.delete("Secret", NAMESPACE, "pull"))
 }
@@ -168,10 +185,7 @@ fn unsupported_version() -> Bench {
 }
 
 fn name_with_a_dot() -> Bench {
-    let mut bench = Bench::new();
-    bench.create(&bridge("a.b"));
-    bench.cluster.advance(Duration::from_mins(3));
-    bench
+    named("a.b")
 }
 
 fn copy_of_others() -> Bench {
@@ -245,8 +259,16 @@ fn malformed_image() -> Bench {
 }
 
 fn long_name() -> Bench {
+    named(&"x".repeat(42))
+}
+
+fn longest_name() -> Bench {
+    named(&"x".repeat(240))
+}
+
+fn named(name: &str) -> Bench {
     let mut bench = Bench::new();
-    bench.create(&bridge(&"x".repeat(42)));
+    bench.create(&bridge(name));
     bench.cluster.advance(Duration::from_mins(3));
     bench
 }

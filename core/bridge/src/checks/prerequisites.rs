@@ -10,6 +10,7 @@
 use lockstep_engine::action::{Class, Failure};
 use lockstep_engine::conditions::{Finding, Status};
 use lockstep_engine::object::{Name, is_deleting};
+use serde_json::Value;
 
 use super::unmet::{Resolution, Unmet};
 use super::unwatched::{unwatched, unwatched_bridges};
@@ -25,10 +26,7 @@ const KAMAJI: &str = "kamaji";
 
 /// Returns everything that is unmet.
 pub fn check(snapshot: &BridgeSnapshot<'_>) -> Vec<Unmet> {
-    let is_new = matches!(
-        snapshot.hosted_cluster(),
-        OwnedObject::Absent | OwnedObject::Unknown(_) | OwnedObject::Going
-    ) && !snapshot.has_unwatchable_cluster();
+    let is_new = is_new(snapshot);
     let mut unmet: Vec<Unmet> = unwatched_bridges(snapshot.store).map(Unmet::wait).into_iter().collect();
     unmet.extend(in_use(snapshot));
     unmet.extend(secret(snapshot, SecretRole::Pull));
@@ -49,6 +47,29 @@ pub fn check(snapshot: &BridgeSnapshot<'_>) -> Vec<Unmet> {
         unmet.extend(release_image::check(snapshot));
     }
     unmet
+}
+
+fn is_new(snapshot: &BridgeSnapshot<'_>) -> bool {
+    let may_be_absent = matches!(
+        snapshot.hosted_cluster(),
+        OwnedObject::Absent | OwnedObject::Unknown(_) | OwnedObject::Going
+    );
+    may_be_absent && !snapshot.has_unwatchable_cluster()
+}
+
+/// Returns whether Secrets are to be copied: there is a DPUCluster, and nothing excludes a cluster for it until a user creates the bridge
+/// anew or another DPUCluster.
+pub fn needs_copies(snapshot: &BridgeSnapshot<'_>) -> bool {
+    let is_excluded = || {
+        name(snapshot.key).is_some()
+            || shared_namespace(snapshot).is_some()
+            || snapshot.dpu_cluster().is_some_and(is_kamaji)
+    };
+    snapshot.dpu_cluster().is_some() && !(is_new(snapshot) && is_excluded())
+}
+
+fn is_kamaji(dpu_cluster: &Value) -> bool {
+    dpu_cluster["spec"]["type"] == KAMAJI
 }
 
 /// Returns the finding about `PrerequisitesMet`. A release image that could not be checked is no obstacle, but reported.
@@ -120,7 +141,7 @@ fn dpu_cluster(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
     if is_deleting(object) {
         return Some(Unmet::wait(format!("DPUCluster {name} is being deleted")));
     }
-    if object["spec"]["type"] == KAMAJI {
+    if is_kamaji(object) {
         return Some(Unmet::user_action(format!(
             "DPUCluster {name} has the type {KAMAJI}, so DPF itself creates its control plane; create this DPFHCPBridge for a \
              DPUCluster of the type static"
@@ -212,8 +233,8 @@ fn secret(snapshot: &BridgeSnapshot<'_>, role: SecretRole) -> Option<Unmet> {
         SecretState::Unknown(failure) => Some(unknown("Secrets", failure, "grant access to them")),
         // The Secret changed during this pass. Its copy is updated in the next one.
         SecretState::Unread if is_copied(snapshot, role) => None,
-        // It is copied once there is a DPUCluster to create a cluster for.
-        SecretState::Unread if snapshot.dpu_cluster().is_none() => None,
+        // It is copied once there can be a cluster.
+        SecretState::Unread if !needs_copies(snapshot) => None,
         SecretState::Unread => {
             Some(Unmet::wait(format!("Secret {source} of {field} is not read and copied yet")))
         }

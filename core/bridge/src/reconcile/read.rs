@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::progress::ReconcileProgress;
-use crate::checks::{dpucluster, release_image};
+use crate::checks::{dpucluster, prerequisites, release_image};
 use crate::controller::Controller;
 use crate::desired::secret_copy::{self, CopyComparison};
 use crate::model::Lookup;
@@ -132,9 +132,8 @@ impl Controller {
             }
         }
         self.measure(key, progress, now);
-        let has_dpu_cluster = progress
-            .with_snapshot(&self.store, key, now, |snapshot| snapshot.dpu_cluster().is_some())
-            .unwrap_or_default();
+        let may_copy =
+            progress.with_snapshot(&self.store, key, now, prerequisites::needs_copies).unwrap_or_default();
         let mut actions = Vec::new();
         let mut handed = Vec::new();
         for (role, secret) in secrets {
@@ -144,9 +143,7 @@ impl Controller {
                 match copy {
                     Err(failure) => progress.failures.push((ManagedObject::Secret(role), failure.clone())),
                     Ok(copy) => {
-                        if let Some(write) =
-                            self.compare(key, role, &secret, copy.as_deref(), has_dpu_cluster)
-                        {
+                        if let Some(write) = self.compare(key, role, &secret, copy.as_deref(), may_copy) {
                             actions.push(write);
                             handed.push(PendingCopy::Secret(role, marked(&secret)));
                         }
