@@ -50,7 +50,7 @@ fn a_fault_affects_the_controller_that_its_plan_names() {
     let fails = What::Fail { class: Class::Unavailable, retry_after_ms: None };
     let faults =
         vec![fault(fails, "namespaceclass", 3), fault(What::Handover { gap_ms: 1000 }, "dpuservice", 1)];
-    let plan = Plan { controller: "together".to_owned(), seed: 1, stormy_ms: 2000, faults };
+    let plan = Plan { controller: "together".to_owned(), seed: 1, stormy_ms: 2000, standby: false, faults };
     let run = Simulation::new(&Together).run(&plan, true);
     let (mut started, mut died, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for entry in &run.journal {

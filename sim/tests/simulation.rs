@@ -63,7 +63,8 @@ fn leadership_that_moves_twice_before_it_is_acquired_ends_with_one_leader() {
         Fault { what, from_ms, until_ms: from_ms, aim: None, controller: None, per_mille: 1000, times: 1 }
     };
     let faults = vec![handover(1000, 80), handover(1060, 1)];
-    let plan = Plan { controller: "namespaceclass".to_owned(), seed: 1, stormy_ms: 2000, faults };
+    let plan =
+        Plan { controller: "namespaceclass".to_owned(), seed: 1, stormy_ms: 2000, standby: false, faults };
     let run = simulation.run(&plan, true);
     let mut alive = BTreeSet::new();
     for entry in run.journal {
@@ -110,8 +111,13 @@ fn a_shrunk_plan_fails_by_itself_and_passes_without_the_bug() {
 #[test]
 fn without_faults_and_acts_nothing_happens() {
     let simulation = Simulation::new(&NamespaceClass);
-    let plan =
-        Plan { controller: "namespaceclass".to_owned(), seed: 1, stormy_ms: 3_600_000, faults: Vec::new() };
+    let plan = Plan {
+        controller: "namespaceclass".to_owned(),
+        seed: 1,
+        stormy_ms: 3_600_000,
+        standby: false,
+        faults: Vec::new(),
+    };
     let run = simulation.run(&plan, true);
     assert_eq!((run.violation, run.struck), (None, BTreeMap::new()));
     // Then another client removes the statuses, to see them written again.

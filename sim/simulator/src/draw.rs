@@ -49,7 +49,9 @@ impl Range<'_> {
             faults.push(Fault { controller, ..draw.fault(name) });
         }
         faults.sort_by_key(|fault| fault.from_ms);
-        Plan { controller: self.controller.to_owned(), seed, stormy_ms, faults }
+        let leadership_moves = names.iter().any(|name| matches!(*name, "two_leaders" | "handover"));
+        let standby = leadership_moves && draw.below(4) == 0;
+        Plan { controller: self.controller.to_owned(), seed, stormy_ms, standby, faults }
     }
 
     /// Returns the plan of a seed with more faults, each of which is injected at the first occurrence of an action. The aims are pairs

@@ -1,6 +1,7 @@
 //! The plan of a run: its faults and operations as data. A plan follows from a seed, can be stored and can be shrunk.
 
 use std::fmt;
+use std::ops::Not;
 use std::time::Duration;
 
 use lockstep_engine::action::Class;
@@ -16,6 +17,10 @@ pub struct Plan {
     pub seed: u64,
     /// Duration of fault injection, in milliseconds of simulated time.
     pub stormy_ms: u64,
+    /// Whether each controller has a second process, which observes without leading and takes over whenever leadership moves.
+    /// Otherwise a new process takes over. The default is false.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub standby: bool,
     /// The faults and operations, ordered by time.
     pub faults: Vec<Fault>,
 }

@@ -29,6 +29,7 @@ pub fn shrink(simulation: &Simulation, plan: &Plan) -> Option<Shrunk> {
     let mut shrinker = Shrinker { simulation, invariant, runs: 1 };
     let mut plan = plan.clone();
     shrinker.leave_out(&mut plan);
+    shrinker.remove_standbys(&mut plan);
     shrinker.narrow(&mut plan);
     shrinker.leave_out(&mut plan);
     shrinker.end_early(&mut plan);
@@ -67,6 +68,13 @@ impl Shrinker<'_> {
                 return;
             }
             size = size.div_ceil(2);
+        }
+    }
+
+    fn remove_standbys(&mut self, plan: &mut Plan) {
+        let less = Plan { standby: false, ..plan.clone() };
+        if plan.standby && self.still_fails(&less) {
+            *plan = less;
         }
     }
 

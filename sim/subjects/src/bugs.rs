@@ -14,6 +14,7 @@ mod reported;
 mod requests;
 mod sentinel;
 mod shards;
+mod standbys;
 mod together;
 mod variables;
 
@@ -31,6 +32,7 @@ pub fn all() -> Vec<&'static Bug> {
         requests::BUGS,
         sentinel::BUGS,
         shards::BUGS,
+        standbys::BUGS,
         together::BUGS,
         variables::BUGS,
     ]

@@ -26,6 +26,7 @@ mod outage_checker;
 mod publish_checker;
 mod record;
 pub mod small;
+mod takeover_checker;
 
 use self::external::Beyond;
 use self::names::{CONFIG, NAMESPACE};

@@ -73,7 +73,13 @@ fn replay(found: &Found<'_>) -> Option<Counterexample> {
 
 fn counterexample(found: &Found<'_>, faults: Vec<Fault>, run: Run) -> Counterexample {
     let stormy_ms = millis(run.simulated);
-    let plan = Plan { controller: found.setup.subject.name().to_owned(), seed: 0, stormy_ms, faults };
+    let plan = Plan {
+        controller: found.setup.subject.name().to_owned(),
+        seed: 0,
+        stormy_ms,
+        standby: false,
+        faults,
+    };
     Counterexample { transitions: found.path.len(), plan, run }
 }
 

@@ -18,6 +18,8 @@ const AT_ONCE: Duration = Duration::from_mins(2);
 /// Any other process that leads need not notice that a status has changed until the next resync. This is no multiple of a minute, so
 /// that leaders seldom change in the moment in which Argo CD attempts a sync again.
 const AT_RESYNC: Duration = Duration::from_secs(690);
+/// Time in which the watches of a standby deliver the removal. If it took over before, it could take the status for written.
+const SEEN_WITHIN: Duration = Duration::from_secs(1);
 
 impl Running<'_> {
     /// Checks that the processes that lead write each status again as it was, if another client removes it, and write nothing else.
@@ -41,6 +43,10 @@ impl Running<'_> {
             client.merge_status(target, &Value::Null);
         }
         if take_over {
+            if self.has_standbys() {
+                self.stop_leaders();
+                self.without_writes(SEEN_WITHIN, 7, |_| false)?;
+            }
             self.replace_leaders();
         }
         self.without_writes(time, 7, is_report)?;

@@ -69,6 +69,8 @@ pub(super) struct Running<'a> {
     aimed: Vec<usize>,
     /// The process of each controller that leads, or was the last to become leader.
     leaders: Vec<usize>,
+    /// The process of each controller that waits to take over, if the plan has standbys.
+    standbys: Vec<Option<usize>>,
     steps: u64,
     requests: u64,
     /// When a request was last refused for a reason that a person must remove. Some of these are repeated at the next resync only.
@@ -92,6 +94,7 @@ impl<'a> Running<'a> {
             history: History::default(),
             witnesses: members.iter().map(|member| member.witness()).collect(),
             leaders: vec![0; members.len()],
+            standbys: vec![None; members.len()],
             members,
             trace: Trace::default(),
             later: BTreeMap::new(),
@@ -285,22 +288,46 @@ impl<'a> Running<'a> {
         self.at(self.cluster.elapsed() + Duration::from_millis(delay_ms), later);
     }
 
-    /// Lets a new process of each controller take over.
+    /// Lets another process of each controller take over.
     pub(super) fn replace_leaders(&mut self) {
+        self.stop_leaders();
         for member in 0..self.members.len() {
-            self.cluster.crash(self.leaders[member], None);
             self.lead(member);
         }
     }
 
-    /// Starts a process of a controller that leads.
+    pub(super) fn stop_leaders(&mut self) {
+        for leader in &self.leaders {
+            self.cluster.crash(*leader, None);
+        }
+    }
+
+    pub(super) fn has_standbys(&self) -> bool {
+        self.plan.standby
+    }
+
+    /// Lets the standby of a controller lead, or a new process if there is none.
     fn lead(&mut self, member: usize) {
+        self.leaders[member] = match self.standbys[member] {
+            Some(standby) => {
+                self.cluster.lead(standby, true);
+                standby
+            }
+            None => self.start(member, true),
+        };
+        if self.plan.standby {
+            self.standbys[member] = Some(self.start(member, false));
+        }
+    }
+
+    /// Starts a process of a controller, leading or not, and returns its number.
+    fn start(&mut self, member: usize, leading: bool) -> usize {
         let (plan_seed, process) = (self.plan.seed, self.cluster.processes());
         let (subject, bug) = (self.members[member], self.simulation.bug);
         self.history.assign(process, subject.name());
         self.cluster.weather.assign(process, subject.name());
         let runs = Runs { subject, bug, plan_seed, process, incarnations: Cell::new(0) };
-        self.leaders[member] = self.cluster.start(runs, true);
+        self.cluster.start(runs, leading)
     }
 
     /// Returns the controller of a process, as an index.

@@ -18,7 +18,8 @@ const DIFFERS: &str = "≠ ";
 
 /// Returns the timeline of both runs.
 pub(super) fn timeline(controller: &str, edited: u64, edit: &str, steps: &[ComparedStep]) -> Timeline {
-    let plan = Plan { controller: controller.to_owned(), seed: 0, stormy_ms: 0, faults: Vec::new() };
+    let plan =
+        Plan { controller: controller.to_owned(), seed: 0, stormy_ms: 0, standby: false, faults: Vec::new() };
     let mut draft = Draft::new(&plan);
     // The first item of each step, with the step's number, and the items of steps that differ.
     let (mut begins, mut differing) = (Vec::new(), Vec::new());

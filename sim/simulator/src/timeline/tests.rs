@@ -69,7 +69,7 @@ fn fault(what: Strikes, aim: Option<&str>) -> Fault {
 fn plan() -> Plan {
     let act = Strikes::Operation { name: "label a namespace".to_owned(), seed: 7 };
     let faults = vec![fault(Strikes::AnswerLost, Some("patch")), fault(act, Some("patch"))];
-    Plan { controller: "greeting".to_owned(), seed: 42, stormy_ms: 60_000, faults }
+    Plan { controller: "greeting".to_owned(), seed: 42, stormy_ms: 60_000, standby: false, faults }
 }
 
 /// Returns a run in which a user creates a namespace. The controller labels it while the user changes it, and the answer is lost.

@@ -30,9 +30,10 @@ fn write_text(timeline: &Timeline, out: &mut String) -> std::fmt::Result {
     }
     writeln!(
         out,
-        "plan        {} s of storm, {} faults and acts",
+        "plan        {} s of storm, {} faults and acts{}",
         seconds(plan.stormy_ms),
-        timeline.faults.len()
+        timeline.faults.len(),
+        if plan.standby { ", with standbys" } else { "" }
     )?;
     for fault in &timeline.faults {
         writeln!(out, "            {fault}")?;

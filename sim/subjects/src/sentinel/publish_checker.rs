@@ -17,6 +17,7 @@ use super::listing::Listing;
 use super::measured::measured;
 use super::oracle::{Demand, Pages, Verdict};
 use super::outage_checker::Troubles;
+use super::takeover_checker::Takeover;
 
 /// An event may be dropped after this many attempts.
 const ATTEMPTS: u32 = 5;
@@ -73,6 +74,7 @@ struct Eye {
     /// The page for which the API throttled the last request.
     put_off: Option<String>,
     troubles: Troubles,
+    takeover: Takeover,
     publishes: BTreeMap<ActionId, (u64, Vec<String>)>,
     seen: BTreeSet<String>,
     due: BTreeMap<String, (Course, u32)>,
@@ -84,6 +86,7 @@ struct Eye {
 impl Eye {
     fn see(&mut self, now: Now, event: &Event, step: &Step) -> Result<(), Testimony> {
         self.troubles.see(now, event, step)?;
+        self.takeover.see(event, step)?;
         match event {
             Event::Applied { kind, object } if kind.kind == "SentinelConfig" => self.configured(object),
             Event::LeadershipChanged { leading } => self.is_leading = *leading,
