@@ -41,6 +41,11 @@ impl Kinds {
         self.failed.get(api_version)
     }
 
+    /// Returns whether an API version was discovered, or its discovery failed.
+    pub fn is_discovered(&self, api_version: &str) -> bool {
+        self.served.contains_key(api_version) || self.failed.contains_key(api_version)
+    }
+
     /// Removes an API version, because one of its kinds turned out to be gone.
     pub fn forget(&mut self, api_version: &str) {
         self.served.remove(api_version);

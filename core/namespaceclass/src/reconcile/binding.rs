@@ -235,6 +235,10 @@ impl Controller {
     }
 
     fn survey(&mut self, name: &str, mut work: Box<Work>, now: Now) -> Next<Stage> {
+        // A watch may have found since that a kind of an API version is gone. Others of it may still be served.
+        if work.stale.iter().any(|stale| !self.store.kinds.is_discovered(&stale.api_version)) {
+            return self.discover(name, work, now);
+        }
         let mut stale = Vec::new();
         for resource in std::mem::take(&mut work.stale) {
             let kinds = &self.store.kinds;
@@ -469,3 +473,6 @@ fn fence(name: &str, work: Box<Work>, now: Now) -> Next<Stage> {
 fn prune(name: &str, work: Box<Work>) -> Next<Stage> {
     Next::Await(removals(name, &work), Stage::Pruning(work))
 }
+
+#[cfg(test)]
+mod tests;

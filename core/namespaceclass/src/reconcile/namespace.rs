@@ -26,6 +26,13 @@ use crate::removal_guard::Held;
 pub enum Stage {
     /// The binding is being written.
     Binding,
+    /// The class that the label names is being read, because the cache does not have it; then the pass ends with this verdict.
+    ReadingClass {
+        /// The class.
+        class: String,
+        /// The verdict.
+        verdict: Verdict,
+    },
     /// The namespace, and the class that its label names, are read again before the binding is removed.
     ConfirmingDeletion {
         /// The uid of the binding that seems unwanted.
@@ -79,20 +86,57 @@ impl Controller {
                     self.complain(name, reason::REMOVAL_HELD, note, now);
                     return self.annotate(name, verdict);
                 }
-                let doubt = owned.map(|binding| doubt(name, &binding, label.as_deref()));
-                match label.clone() {
-                    Some(class) if self.store.classes.get(&class).is_some() => {
-                        self.report_excluded(name, &class, now);
-                    }
-                    Some(class) => self.report_class_not_found(name, &class, now),
-                    None => drop(self.store.reported_events.remove(name)),
-                }
-                match (held, doubt) {
-                    (Some(held), _) => self.annotate(name, held.verdict),
-                    (None, Some(doubt)) => doubt,
-                    (None, None) => self.annotate(name, Verdict::Converged),
+                match (held, owned) {
+                    (Some(held), _) => self.report_unbound(name, &namespace, held.verdict, now),
+                    (None, Some(binding)) => doubt(name, &binding, label.as_deref()),
+                    (None, None) => self.report_unbound(name, &namespace, Verdict::Converged, now),
                 }
             }
+        }
+    }
+
+    /// Reports why a namespace has no binding for its label. Then the pass ends.
+    fn report_unbound(
+        &mut self,
+        name: &str,
+        namespace: &Namespace,
+        verdict: Verdict,
+        now: Now,
+    ) -> Next<Stage> {
+        match &namespace.class {
+            None => drop(self.store.reported_events.remove(name)),
+            Some(class) if self.store.classes.get(class).is_some() => self.report_excluded(name, class, now),
+            Some(class) if self.is_reported(name, namespace, &class_not_found(class)) => {
+                self.complain(name, reason::CLASS_NOT_FOUND, class_not_found(class), now);
+            }
+            // The watch of classes may be behind that of namespaces: often, both were created together.
+            Some(class) => {
+                let target = ObjectRef::cluster(&names::class(), class);
+                let read = Action::Kube(KubeRequest::Get { target, metadata_only: true });
+                return Next::Await(vec![read], Stage::ReadingClass { class: class.clone(), verdict });
+            }
+        }
+        self.annotate(name, verdict)
+    }
+
+    fn labelled_class_read(
+        &mut self,
+        name: &str,
+        asked: &str,
+        verdict: Verdict,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Next<Stage> {
+        match only(outcomes).found() {
+            Ok(None) => {
+                let namespace = self.store.namespaces.get(&name.to_owned());
+                if namespace.is_some_and(|namespace| namespace.class.as_deref() == Some(asked)) {
+                    self.complain(name, reason::CLASS_NOT_FOUND, class_not_found(asked), now);
+                }
+                self.annotate(name, verdict)
+            }
+            Ok(Some(_)) => Next::Done(lagging()),
+            Err(failure) => Next::Done(Verdict::retry("reading the class", &failure)),
         }
     }
 
@@ -105,6 +149,9 @@ impl Controller {
     ) -> Next<Stage> {
         match stage {
             Stage::Binding => self.bound(name, outcomes, now),
+            Stage::ReadingClass { class, verdict } => {
+                self.labelled_class_read(name, &class, verdict, outcomes, now)
+            }
             Stage::ConfirmingDeletion { uid, version, label } => {
                 self.doubted(name, uid, version, label.as_deref(), outcomes, now)
             }
@@ -155,11 +202,12 @@ impl Controller {
             Some(Err(failure)) => return Next::Done(Verdict::retry("reading the namespace", &failure)),
             Some(Ok(None)) | None => return Next::Done(Verdict::Converged),
         };
-        let is_wanted = match outcomes.next().map(Answer::found) {
-            Some(Ok(Some(object))) => !Class::read(&object).excludes(name),
+        let class = match outcomes.next().map(Answer::found) {
+            Some(Ok(class)) => class.map(|object| Class::read(&object)),
             Some(Err(failure)) => return Next::Done(Verdict::retry("reading the class", &failure)),
-            Some(Ok(None)) | None => false,
+            None => None,
         };
+        let is_wanted = class.as_ref().is_some_and(|class| !class.excludes(name));
         let known = self.store.namespaces.get(&name.to_owned());
         // The label must still be the one that was read at the start of the pass, even if the watch has shown a change since.
         let known = known.filter(|known| !known.terminating);
@@ -171,9 +219,14 @@ impl Controller {
             return Next::Done(lagging());
         }
         // More namespaces may have lost the class by now.
-        let class = self.store.class_of(name);
-        if class.is_some_and(|class| self.hold_removal(name, &class, now).is_some()) {
+        let bound = self.store.class_of(name);
+        if bound.is_some_and(|class| self.hold_removal(name, &class, now).is_some()) {
             return Next::Done(Verdict::Requeue(Duration::ZERO));
+        }
+        match label {
+            Some(label) if class.is_some() => self.report_excluded(name, label, now),
+            Some(label) => self.complain(name, reason::CLASS_NOT_FOUND, class_not_found(label), now),
+            None => drop(self.store.reported_events.remove(name)),
         }
         let target = ObjectRef::namespaced(&names::binding(), name, name);
         let delete = Action::Kube(KubeRequest::Delete { target, uid, resource_version: Some(version) });
@@ -269,13 +322,6 @@ impl Controller {
         }
     }
 
-    fn report_class_not_found(&mut self, name: &str, class: &str, now: Now) {
-        let label = names::CLASS_LABEL;
-        let note =
-            format!("label {label}: there is no NamespaceClass {class}; create it, or correct the label");
-        self.complain(name, reason::CLASS_NOT_FOUND, note, now);
-    }
-
     fn report_excluded(&mut self, name: &str, class: &str, now: Now) {
         let label = names::CLASS_LABEL;
         let note = format!(
@@ -283,6 +329,12 @@ impl Controller {
              spec.excludedNamespaces of the class"
         );
         self.complain(name, reason::NAMESPACE_EXCLUDED, note, now);
+    }
+
+    /// Returns whether this process, or according to the annotation an earlier leader, has reported this.
+    fn is_reported(&self, name: &str, namespace: &Namespace, note: &str) -> bool {
+        let complaint = self.store.reported_events.get(name).filter(|(uid, _)| *uid == namespace.uid);
+        complaint.is_some_and(|(_, known)| known == note) || namespace.problem.as_deref() == Some(note)
     }
 
     /// Reports once, in the log and as an Event, why the class of a namespace is not applied: nothing is written if nothing
@@ -311,6 +363,11 @@ impl Controller {
         };
         self.outbox.record(occurrence, now);
     }
+}
+
+fn class_not_found(class: &str) -> String {
+    let label = names::CLASS_LABEL;
+    format!("label {label}: there is no NamespaceClass {class}; create it, or correct the label")
 }
 
 fn is_bound(binding: &Binding, namespace: &Namespace, class: &str) -> bool {
@@ -343,3 +400,6 @@ fn manifest(name: &str, namespace: &Namespace, class: &str) -> Value {
         "spec": { "className": class },
     })
 }
+
+#[cfg(test)]
+mod tests;

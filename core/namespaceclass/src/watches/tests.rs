@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lockstep_engine::action::{KubeRequest, Request, Success, WatchCommand};
+use lockstep_engine::action::{ActionId, Class, KubeRequest, Request, Success, WatchCommand};
 use lockstep_engine::machine::{Event, Machine as _};
 use lockstep_engine::operator::Config;
 use lockstep_engine::recording::Recordable as _;
@@ -33,6 +33,11 @@ fn list(kind: &Arc<Kind>, objects: Vec<Value>) -> Vec<Event> {
     [began].into_iter().chain(objects.into_iter().map(observed)).chain([ended]).collect()
 }
 
+/// Returns the answer to a read of an object that does not exist.
+fn missing(id: ActionId) -> Event {
+    Event::Finished { id, outcome: Err(Failure::new(Class::NotFound, "there is none")) }
+}
+
 #[test]
 fn nothing_is_remembered_of_a_namespace_that_a_new_list_shows_to_be_gone() {
     let mut operator = operator();
@@ -41,7 +46,12 @@ fn nothing_is_remembered_of_a_namespace_that_a_new_list_shows_to_be_gone() {
         json!({ "metadata": { "name": "team", "uid": "1", "resourceVersion": "1", "labels": labels } });
     let mut take = |events: Vec<Event>| {
         for event in events {
-            let _step = operator.step(event, now());
+            let requests = operator.step(event, now()).requests;
+            let is_read =
+                |request: &&Request| matches!(request.action, Action::Kube(KubeRequest::Get { .. }));
+            for read in requests.iter().filter(is_read) {
+                let _step = operator.step(missing(read.id), now());
+            }
         }
         let state = operator.checkpoint()().expect("JSON");
         state["controller"]["store"]["reported_events"].as_object().map(serde_json::Map::len)
@@ -278,7 +288,8 @@ fn a_class_that_was_gone_for_a_moment_gets_the_namespaces_that_missed_it() {
     take(list(&names::class(), Vec::new()));
     let mut namespace = object("team", "3", json!({ names::CLASS_LABEL: "web" }));
     let labelled = Event::Applied { kind: names::namespace(), object: Arc::new(namespace.clone()) };
-    let annotation = find(&take(vec![labelled]), &names::namespace());
+    let read = find(&take(vec![labelled]), &names::class());
+    let annotation = find(&take(vec![missing(read)]), &names::namespace());
     class["metadata"]["resourceVersion"] = json!("4");
     namespace["metadata"]["resourceVersion"] = json!("5");
     let requests = take(vec![answer(status, class), answer(annotation, namespace)]);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Class, KubeRequest, Outcome, Request, Success};
+use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::machine::Event;
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::Value;
 
-use super::common::{Asked, HOST, as_if_done};
+use super::common::{Asked, HOST, Known, as_if_done};
 
 pub(super) const BUGS: &[Bug] = &[
     Bug {
@@ -36,6 +36,13 @@ pub(super) const BUGS: &[Bug] = &[
         sentence: "The status is written when the applies are sent, not when they are answered.",
         controller: HOST,
         plant: plant::<AppliesAreAssumed>,
+        garble: None,
+    },
+    Bug {
+        name: "unseen_classes_are_missing",
+        sentence: "A class that no watch has shown counts as missing, whatever the server has.",
+        controller: HOST,
+        plant: plant::<UnseenIsMissing>,
         garble: None,
     },
     Bug {
@@ -184,6 +191,24 @@ impl Flaw for ReadsFromCache {
         let namespace = target.namespace.clone().unwrap_or_default();
         let cached = self.cache.get(&(target.kind.kind.clone(), namespace, target.name.clone()))?;
         Some(Ok(Success::Object(Arc::clone(cached))))
+    }
+}
+
+#[derive(Default)]
+struct UnseenIsMissing {
+    known: Known,
+}
+
+impl Flaw for UnseenIsMissing {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        self.known.absorb(&event, "NamespaceClass");
+        Some(event)
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let Action::Kube(KubeRequest::Get { target, .. }) = &request.action else { return None };
+        let is_unseen = target.kind.kind == "NamespaceClass" && !self.known.objects.contains_key(target);
+        is_unseen.then(|| Err(Failure::new(Class::NotFound, "it was not seen")))
     }
 }
 

@@ -21,6 +21,7 @@ use crate::{announced, passes};
 mod change;
 mod drift;
 mod judged;
+mod missing;
 mod removals;
 mod rollout;
 mod values;
@@ -120,6 +121,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "known_drift_is_repaired",
         sentence: "A pass over a binding repairs each resource that is known to differ from its class, unless a problem with it is reported, or it was repaired so recently that the next repair has to wait.",
         holds: drift::known_drift_is_repaired,
+    },
+    Invariant {
+        name: "a_missing_class_was_missing",
+        sentence: "A class is reported as missing only if it was missing at some time since the label of the namespace has named it.",
+        holds: missing::a_missing_class_was_missing,
     },
     announced::invariant(announced::of_namespaceclass),
     announced::warnings(announced::warnings_of_namespaceclass),
