@@ -109,9 +109,11 @@ fn replicas_of_a_shard_elect_a_leader() -> anyhow::Result<()> {
         one: {resourceType: clusters}\n  \
         two: {resourceType: clusters, configName: shard, replicas: 2}";
     let objects = render("sentinel-replicas", values)?;
-    for (name, replicas, strategy, elects) in
-        [("one", 1, json!({"type": "Recreate"}), false), ("two", 2, Value::Null, true)]
-    {
+    let rolling = json!({"maxSurge": "25%", "maxUnavailable": "25%"});
+    for (name, replicas, strategy, elects) in [
+        ("one", 1, json!({"type": "Recreate"}), false),
+        ("two", 2, json!({"type": "RollingUpdate", "rollingUpdate": rolling}), true),
+    ] {
         let spec = &named(&objects, "Deployment", name)?["spec"];
         let args = spec["template"]["spec"]["containers"][0]["args"].as_array().context("no arguments")?;
         assert_eq!((&spec["replicas"], &spec["strategy"]), (&json!(replicas), &strategy));

@@ -98,6 +98,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* The update strategy of a Deployment, in full. The API server sets the fields that are left out, for no field manager. A later
+     server-side apply of `Recreate` would keep them, and be refused. The defaults are those of Kubernetes. */}}
+{{- define "lockstep.strategy" -}}
+{{- $given := . | default dict -}}
+{{- $strategy := dict "type" ($given.type | default "RollingUpdate") -}}
+{{- $rolling := $given.rollingUpdate | default dict | deepCopy -}}
+{{- if eq $strategy.type "RollingUpdate" -}}
+{{- range $field := list "maxSurge" "maxUnavailable" -}}
+{{- if kindIs "invalid" (index $rolling $field) -}}{{- $_ := set $rolling $field "25%" -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $rolling -}}{{- $_ := set $strategy "rollingUpdate" . -}}{{- end -}}
+{{- toYaml $strategy -}}
+{{- end -}}
+
 {{/* "true" if ServiceMonitors or PrometheusRules are to be rendered. It takes (dict "root" $ "kind" <kind>). */}}
 {{- define "lockstep.rendersMonitoring" -}}
 {{- $served := .root.Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" .kind) -}}

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use lockstep_dpuservice::names::ARGO_NAMESPACE;
-use lockstep_tests::chart::{apply, install_crd, is_crd, is_foreign, render};
+use lockstep_tests::chart::{apply, install, install_crd, is_crd, is_foreign, render};
 use lockstep_tests::control_plane::ControlPlane;
 use serde_json::json;
 
@@ -69,4 +69,33 @@ async fn the_api_server_accepts_every_value_file() -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Renders one release with the values of each step, and applies its Deployments over those of the step before, with the field
+/// manager of the same release, as `helm upgrade` of Helm 4 does.
+async fn upgrade(release: &str, steps: &[&str]) -> anyhow::Result<()> {
+    let client = ControlPlane::shared().client().await?;
+    for (index, values) in steps.iter().enumerate() {
+        let objects = render(release, values).with_context(|| (*values).to_owned())?;
+        if index == 0 {
+            install(&client, release, &objects).await?;
+        }
+        for deployment in objects.iter().filter(|object| object["kind"] == "Deployment") {
+            apply(&client, deployment).await.with_context(|| format!("step {index}: {values}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The API server sets fields that an apply leaves out, for no field manager, and an apply with another type keeps them.
+#[tokio::test]
+async fn a_release_changes_between_update_strategies() -> anyhow::Result<()> {
+    let values = |replicas: u8, strategy: &str| {
+        format!(
+            "namespaceclass: {{strategy: {strategy}}}\nsentinels: {{east: {{resourceType: clusters, replicas: {replicas}}}}}"
+        )
+    };
+    let (two, one) = (values(2, "{}"), values(1, "{type: Recreate}"));
+    let partly = values(2, "{rollingUpdate: {maxSurge: 0}}");
+    upgrade("applied-strategies", &[&two, &one, &two, &one, &partly, &one]).await
 }

@@ -78,8 +78,6 @@ fn nothing_optional_is_rendered_by_default() -> anyhow::Result<()> {
     for service in all(&objects, "Service") {
         ensure!(service["metadata"]["annotations"].is_null());
     }
-    let strategy = &named(&objects, "Deployment", "options-default-lockstep-bridge")?["spec"]["strategy"];
-    ensure!(strategy.is_null());
     Ok(())
 }
 
@@ -133,20 +131,25 @@ sentinels:
     Ok(())
 }
 
+/// Every field is rendered, so that a server-side apply can remove it later.
 #[test]
-fn controllers_have_the_given_update_strategy() -> anyhow::Result<()> {
-    let values = "
-namespaceclass: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0, maxUnavailable: 50%}}}
-bridge: {enabled: true, strategy: {type: Recreate}}
-";
-    let objects = render("options-strategy", values)?;
-    let strategy = |name: &str| {
-        let name = format!("options-strategy-lockstep-{name}");
-        anyhow::Ok(named(&objects, "Deployment", &name)?["spec"]["strategy"].clone())
-    };
-    let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": "50%"}});
-    assert_eq!(strategy("namespaceclass")?, rolling);
-    assert_eq!(strategy("bridge")?, json!({"type": "Recreate"}));
+fn the_update_strategy_is_rendered_in_full() -> anyhow::Result<()> {
+    let rolling = |limits: Value| json!({"type": "RollingUpdate", "rollingUpdate": limits});
+    let default = rolling(json!({"maxSurge": "25%", "maxUnavailable": "25%"}));
+    for (given, rendered) in [
+        ("{}", default.clone()),
+        ("{type: RollingUpdate}", default),
+        ("{rollingUpdate: {maxSurge: 0}}", rolling(json!({"maxSurge": 0, "maxUnavailable": "25%"}))),
+        (
+            "{type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 50%}}",
+            rolling(json!({"maxSurge": 1, "maxUnavailable": "50%"})),
+        ),
+        ("{type: Recreate}", json!({"type": "Recreate"})),
+    ] {
+        let objects = render("options-strategy", &format!("namespaceclass: {{strategy: {given}}}"))?;
+        let deployment = named(&objects, "Deployment", "options-strategy-lockstep-namespaceclass")?;
+        assert_eq!(deployment["spec"]["strategy"], rendered, "{given}");
+    }
     Ok(())
 }
 
