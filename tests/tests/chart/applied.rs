@@ -99,3 +99,11 @@ async fn a_release_changes_between_update_strategies() -> anyhow::Result<()> {
     let partly = values(2, "{rollingUpdate: {maxSurge: 0}}");
     upgrade("applied-strategies", &[&two, &one, &two, &one, &partly, &one]).await
 }
+
+#[tokio::test]
+async fn a_release_replaces_variables_of_the_chart() -> anyhow::Result<()> {
+    let values = |env: &str| format!("sentinels: {{east: {{resourceType: clusters, env: {env}}}}}");
+    let variables = "[{name: LOCKSTEP_LOG_LEVEL, value: debug}, {name: POD_NAMESPACE, value: own}]";
+    let (without, with) = (values("[]"), values(variables));
+    upgrade("applied-variables", &[&without, &with, &without]).await
+}

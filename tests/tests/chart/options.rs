@@ -131,6 +131,31 @@ sentinels:
     Ok(())
 }
 
+/// A name that occurs twice is an error of a server-side apply, as that of Helm 4.
+#[test]
+fn a_variable_of_the_values_replaces_that_of_the_chart() -> anyhow::Result<()> {
+    let values = "
+sentinel: {googleCredentialsSecret: gcp, apiToken: {audience: a}, trustedCertificates: {configMapName: ca}}
+sentinels: {east: {resourceType: clusters}}
+";
+    let variables = |values: &str| -> anyhow::Result<Vec<Value>> {
+        let objects = render("options-env", values)?;
+        let container = &named(&objects, "Deployment", "east")?["spec"]["template"]["spec"]["containers"][0];
+        Ok(container["env"].as_array().context("no variables")?.clone())
+    };
+    let of_chart = variables(values)?;
+    ensure!(of_chart.len() == 7, "{of_chart:?}");
+    for variable in &of_chart {
+        let own = json!({"name": variable["name"], "value": "own"});
+        let east = json!({"resourceType": "clusters", "env": [own]});
+        let replaced = variables(&values.replace("{resourceType: clusters}", &east.to_string()))?;
+        let mut wanted: Vec<Value> = of_chart.iter().filter(|other| *other != variable).cloned().collect();
+        wanted.push(own);
+        assert_eq!(replaced, wanted);
+    }
+    Ok(())
+}
+
 /// Every field is rendered, so that a server-side apply can remove it later.
 #[test]
 fn the_update_strategy_is_rendered_in_full() -> anyhow::Result<()> {

@@ -63,3 +63,42 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: operator
 {{ include "lockstep.releaseLabels" . }}
 {{- end -}}
+
+{{/* The environment of a Sentinel: the variables of the chart, except those that the values replace, then those of the values. A
+     server-side apply refuses a name that occurs twice. It takes (dict "root" $ "shard" <shard>). */}}
+{{- define "sentinel.env" -}}
+{{- $given := .shard.env | default list -}}
+{{- $names := list -}}
+{{- range $given -}}{{- $names = append $names .name -}}{{- end -}}
+{{- $variables := list -}}
+{{- range include "sentinel.chartEnv" . | fromYamlArray -}}
+{{- if not (has .name $names) -}}{{- $variables = append $variables . -}}{{- end -}}
+{{- end -}}
+{{- toYaml (concat $variables $given) -}}
+{{- end -}}
+
+{{/* The variables that the chart sets. */}}
+{{- define "sentinel.chartEnv" -}}
+- name: POD_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+- name: LOCKSTEP_LOG_LEVEL
+  value: {{ .root.Values.log.level | quote }}
+- name: LOCKSTEP_LOG_FORMAT
+  value: {{ .root.Values.log.format }}
+- name: LOCKSTEP_SHUTDOWN_TIMEOUT
+  value: {{ printf "%ds" (int .shard.shutdownTimeoutSeconds) }}
+{{- if .shard.googleCredentialsSecret }}
+- name: GOOGLE_APPLICATION_CREDENTIALS
+  value: /var/secrets/google/key.json
+{{- end }}
+{{- if .shard.apiToken }}
+- name: HYPERFLEET_API_TOKEN_FILE
+  value: /var/secrets/hyperfleet/token
+{{- end }}
+{{- if .shard.trustedCertificates }}
+- name: SSL_CERT_FILE
+  value: /var/run/trusted-certificates/ca.crt
+{{- end }}
+{{- end -}}
