@@ -98,6 +98,33 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* Where the pods of a Deployment run. The default prefers separate nodes and zones. It takes
+     (dict "values" <values of the controller or Sentinel> "selector" <labels of its pods>). Without a selector there is no default. */}}
+{{- define "lockstep.spread" -}}
+{{- if .values.affinity }}
+affinity: {{- toYaml .values.affinity | nindent 2 }}
+{{- else if .selector }}
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels: {{- .selector | nindent 14 }}
+{{- end }}
+{{- if .values.topologySpreadConstraints }}
+topologySpreadConstraints: {{- toYaml .values.topologySpreadConstraints | nindent 2 }}
+{{- else if .selector }}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: topology.kubernetes.io/zone
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- .selector | nindent 8 }}
+{{- end }}
+{{- end -}}
+
 {{/* The update strategy of a Deployment, in full. The API server sets the fields that are left out, for no field manager. A later
      server-side apply of `Recreate` would keep them, and be refused. The defaults are those of Kubernetes. */}}
 {{- define "lockstep.strategy" -}}

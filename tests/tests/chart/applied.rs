@@ -20,7 +20,7 @@ sentinels:
       broker: {type: rabbitmq, topic: events, urlSecretRef: {name: rabbitmq, key: url}}
 ";
 
-const FILES: [&str; 22] = [
+const FILES: [&str; 23] = [
     "",
     "networkPolicy: {enabled: true}\ncrds: {enabled: false}",
     "networkPolicy: {enabled: true, egress: [{ports: [{port: 53, protocol: UDP}, {port: 443}]}]}",
@@ -42,6 +42,7 @@ const FILES: [&str; 22] = [
     "namespaceclass: {serviceAccount: {name: own, annotations: {a: b}}, resources: {limits: {memory: 1Gi}}}",
     "namespaceclass: {podDisruptionBudget: {maxUnavailable: 50%}, affinity: {nodeAffinity: {}}, replicas: 5}",
     "sentinel: {volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /a}]}",
+    "sentinel: {replicas: 2, podDisruptionBudget: {maxUnavailable: 50%}}",
     "sentinel: {apiToken: {audience: hyperfleet}, trustedCertificates: {configMapName: ca}, dnsConfig: {searches: [a.b]}}",
 ];
 

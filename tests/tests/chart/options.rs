@@ -178,6 +178,49 @@ fn the_update_strategy_is_rendered_in_full() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A drain of nodes must not end the leader and all of its standbys.
+#[test]
+fn replicas_of_a_shard_are_spread_and_evicted_one_at_a_time() -> anyhow::Result<()> {
+    let values = "
+sentinel: {podDisruptionBudget: null}
+sentinels:
+  one: {resourceType: clusters}
+  two: {resourceType: clusters, replicas: 2}
+  own:
+    resourceType: clusters
+    replicas: 3
+    podDisruptionBudget: {maxUnavailable: 0}
+    affinity: {nodeAffinity: {}}
+    topologySpreadConstraints: [{maxSkew: 2, topologyKey: rack, whenUnsatisfiable: DoNotSchedule}]
+  off: {resourceType: clusters, replicas: 2, podDisruptionBudget: {enabled: false}}
+";
+    let objects = render("options-spread", values)?;
+    let pod = |name: &str| anyhow::Ok(&named(&objects, "Deployment", name)?["spec"]["template"]);
+    let (one, two, own) = (&pod("one")?["spec"], pod("two")?, &pod("own")?["spec"]);
+    ensure!(one["affinity"].is_null() && one["topologySpreadConstraints"].is_null(), "a single pod");
+    ensure!(own["affinity"] == json!({"nodeAffinity": {}}), "{}", own["affinity"]);
+    ensure!(own["topologySpreadConstraints"][0]["topologyKey"] == "rack");
+
+    let nodes = &two["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        [0]["podAffinityTerm"];
+    let zones = &two["spec"]["topologySpreadConstraints"][0];
+    ensure!(nodes["topologyKey"] == "kubernetes.io/hostname");
+    ensure!(zones["topologyKey"] == "topology.kubernetes.io/zone");
+    let budget = &named(&objects, "PodDisruptionBudget", "two")?["spec"];
+    for selector in [&nodes["labelSelector"], &zones["labelSelector"], &budget["selector"]] {
+        let selector = selector["matchLabels"].as_object().context("no selector")?;
+        let selects =
+            |pod: &Value| selector.iter().all(|(label, value)| pod["metadata"]["labels"][label] == *value);
+        ensure!(selects(two) && !selects(pod("own")?), "{selector:?}");
+    }
+    ensure!(budget["maxUnavailable"] == 1);
+    ensure!(named(&objects, "PodDisruptionBudget", "own")?["spec"]["maxUnavailable"] == 0);
+    let budgets = all(&objects, "PodDisruptionBudget").into_iter().map(|budget| &budget["metadata"]["name"]);
+    let budgets: BTreeSet<&str> = budgets.filter_map(Value::as_str).collect();
+    assert_eq!(budgets, BTreeSet::from(["options-spread-lockstep-namespaceclass", "own", "two"]));
+    Ok(())
+}
+
 #[test]
 fn the_global_registry_replaces_that_of_the_image() -> anyhow::Result<()> {
     for (repository, image) in [

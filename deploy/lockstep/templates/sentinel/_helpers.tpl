@@ -58,6 +58,12 @@ app.kubernetes.io/name: hyperfleet-sentinel
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
+{{/* What finds the pods of one shard. It takes (dict "root" $ "name" <name of the shard>). */}}
+{{- define "sentinel.shardSelector" -}}
+app: {{ .name | quote }}
+{{ include "sentinel.selector" .root }}
+{{- end -}}
+
 {{- define "sentinel.labels" -}}
 {{ include "sentinel.selector" . }}
 app.kubernetes.io/component: operator
