@@ -133,6 +133,10 @@ fn parse() -> Command {
             command.error(clap::error::ErrorKind::ArgumentConflict, story).exit();
         }
     }
+    #[cfg(feature = "embedded")]
+    if let Some(conflict) = matches.subcommand_matches("sim").and_then(sim::conflict) {
+        command.error(clap::error::ErrorKind::ArgumentConflict, conflict).exit();
+    }
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit()).command
 }
 

@@ -21,7 +21,7 @@ use self::input::PlanFile;
 use self::interrupt::{INTERRUPTED, Stop};
 use self::report::Report;
 
-pub(crate) use self::args::Args;
+pub(crate) use self::args::{Args, conflict};
 
 mod args;
 mod coverage;

@@ -210,6 +210,7 @@ fn sim_explores_every_run_in_a_small_world() {
         &["namespaceclass has no bug \"phases_go_back\""],
     );
     misused(&scope(&["--seeds", "0..1"]), &["--scope", "--seeds"]);
+    misused(&scope(&["--planted"]), &["--planted", "without the name of a bug", "--scope <FAULTS>"]);
 }
 
 #[test]
@@ -220,6 +221,14 @@ fn sim_finds_a_planted_bug_and_reports_a_failing_plan() {
     assert_eq!((table.status.code(), &found["bug"]), (Some(0), &"wrong_namespace".into()), "{found}");
     assert!(found["seedsNeeded"].as_u64() >= Some(1) && found["invariant"].is_string(), "{found}");
     misused(&run(folder.path(), &["sim", "--planted", "rain"]), &["'rain'", "no_label", "all"]);
+    let help = succeeds(&run(folder.path(), &["sim", "--help"]));
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for default in [
+        "[default: 0..1000; for each bug 0..2000 with --planted, and 0..100 with --museum]",
+        "[default: depends on the controller, 15m to 1h; 10m with --museum]",
+    ] {
+        assert!(help.contains(default), "{default:?} is not in {help}");
+    }
 
     // Nothing goes wrong and nobody acts: the bug shows on the stage as it is.
     let plan = r#"{"controller": "namespaceclass", "seed": 7, "stormyMs": 60000, "faults": []}"#;
@@ -229,6 +238,8 @@ fn sim_finds_a_planted_bug_and_reports_a_failing_plan() {
     assert_eq!(failed.status.code(), Some(1));
     let failure = &object(&failed)["failures"][0];
     assert_eq!(failure["replay"], "lockstep sim --plan quiet.json --planted wrong_namespace");
+    let unnamed = run(folder.path(), &["sim", "--plan", "quiet.json", "--planted"]);
+    misused(&unnamed, &["--planted", "without the name of a bug", "--plan <FILE>"]);
     assert_eq!(
         failure["files"],
         serde_json::json!(["seen/quiet.txt", "seen/quiet.html", "seen/quiet.jsonl"])

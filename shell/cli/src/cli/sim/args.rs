@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ArgMatches;
 use clap::builder::PossibleValuesParser;
 use lockstep_sim::{Search, SystemUnderTest, plan};
 use lockstep_subjects as subjects;
@@ -24,7 +25,8 @@ use crate::cli::choice::Choice;
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub(crate) struct Args {
-    /// The seeds to run, from A to B, without B [default: 0..1000]
+    /// The seeds to run, from A to B, without B [default: 0..1000; for each bug 0..2000 with --planted, and 0..100 with
+    /// --museum]
     #[arg(long, value_name = "A..B", value_parser = input::seeds)]
     pub(super) seeds: Option<Seeds>,
 
@@ -45,7 +47,7 @@ pub(crate) struct Args {
     faults: Vec<String>,
 
     /// Duration of fault injection in each run, in simulated time, such as 90s, 10m or 1h [default:
-    /// depends on the controller, 15m to 1h]
+    /// depends on the controller, 15m to 1h; 10m with --museum]
     #[arg(long, value_name = "DURATION", value_parser = input::duration)]
     pub(super) duration: Option<Duration>,
 
@@ -133,6 +135,15 @@ The files of a failure are named by its controller and seed:
 
 Ctrl-C ends the search after the runs in progress and prints their results; a second Ctrl-C ends it at once.
 Exit codes: 0 if no run failed, 1 if a run failed, 2 on usage errors, 130 after Ctrl-C.";
+
+/// Returns the message about a conflict that depends on a value, which clap can't express: only a search can plant all bugs, one
+/// after the other.
+pub(crate) fn conflict(given: &ArgMatches) -> Option<String> {
+    let all = given.get_one::<String>("planted").is_some_and(|name| name == input::ALL_BUGS);
+    let flags = [("plan", "--plan <FILE>"), ("scope", "--scope <FAULTS>")];
+    let (_, flag) = flags.into_iter().find(|(id, _)| all && given.contains_id(id))?;
+    Some(format!("the argument '--planted' without the name of a bug cannot be used with '{flag}'"))
+}
 
 impl Args {
     /// Returns the chosen controllers.
