@@ -113,6 +113,23 @@ sentinel: {serviceAccount: {name: 'y'}}
     install(&ControlPlane::shared().client().await?, "123", &render("123", values)?).await
 }
 
+/// A release may have dots in its name, a Service may not. No prefix may end with a dot or be too long.
+#[test]
+fn names_are_valid_for_every_name_of_a_release() -> anyhow::Result<()> {
+    let values = "{bridge: {enabled: true}, sentinels: {east: {resourceType: clusters}}}";
+    for release in
+        ["lockstep.prod", "a.b", "n123456789012345678901234567890123456789.lockstep", "n".repeat(53).as_str()]
+    {
+        let objects = render(release, values)?;
+        for object in objects.iter().filter(|object| !is_crd(object) && object["kind"] != "ClusterRole") {
+            let name = object["metadata"]["name"].as_str().context("no name")?;
+            let characters = |character: char| character.is_ascii_alphanumeric() || character == '-';
+            assert!(name.len() <= 63 && name.chars().all(characters), "{}: {name}", object["kind"]);
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn pods_meet_the_restricted_standard_and_carry_the_version_of_the_workspace() -> anyhow::Result<()> {
     let objects = render("chart-pods", "{}")?;
