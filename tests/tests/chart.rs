@@ -130,6 +130,50 @@ fn names_are_valid_for_every_name_of_a_release() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Readers of YAML such as kustomize refuse a key that occurs twice.
+#[test]
+fn no_label_or_annotation_is_rendered_twice() -> anyhow::Result<()> {
+    let values = "
+commonLabels: {team: common, app.kubernetes.io/version: own, sentinel.hyperfleet.io/resource-type: own}
+metrics:
+  renderMode: alwaysRender
+  serviceMonitor: {enabled: true, labels: {team: own}}
+  prometheusRule: {enabled: true, labels: {team: own}}
+  dashboard: {enabled: true, labels: {team: own}}
+namespaceclass: {podLabels: {team: own}, podAnnotations: {kubectl.kubernetes.io/default-container: own}}
+sentinels: {east: {resourceType: clusters, podLabels: {team: own}}}
+";
+    let text = template("chart-twice", values)?;
+    let mut block: Option<(usize, BTreeSet<&str>)> = None;
+    for line in text.lines() {
+        let key = line.trim_start();
+        let indent = line.len() - key.len();
+        match &mut block {
+            Some((outer, keys)) if indent > *outer => {
+                let key = key.split(": ").next().unwrap_or(key);
+                assert!(keys.insert(key), "{key} occurs twice");
+            }
+            _ => block = matches!(key, "labels:" | "annotations:").then(|| (indent, BTreeSet::new())),
+        }
+    }
+
+    let objects = render("chart-twice", values)?;
+    let team = |kind: &str, name: &str| {
+        anyhow::Ok(named(&objects, kind, name)?["metadata"]["labels"]["team"].clone())
+    };
+    assert_eq!(team("Service", "chart-twice-lockstep-namespaceclass")?, "common");
+    for kind in ["ServiceMonitor", "PrometheusRule", "ConfigMap"] {
+        for object in objects.iter().filter(|object| object["kind"] == kind) {
+            assert_eq!(object["metadata"]["labels"]["team"], "own", "{kind}");
+        }
+    }
+    for name in ["chart-twice-lockstep-namespaceclass", "east"] {
+        let pod = &named(&objects, "Deployment", name)?["spec"]["template"]["metadata"];
+        assert_eq!(pod["labels"]["team"], "own", "{name}");
+    }
+    Ok(())
+}
+
 #[test]
 fn pods_meet_the_restricted_standard_and_carry_the_version_of_the_workspace() -> anyhow::Result<()> {
     let objects = render("chart-pods", "{}")?;

@@ -49,12 +49,20 @@ default
 
 {{/* What every object of the release carries. */}}
 {{- define "lockstep.releaseLabels" -}}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{- with .Values.commonLabels }}
-{{ include "lockstep.otherLabels" (dict "labels" . "value" "commonLabels") }}
-{{- end }}
+{{- $chart := dict "app.kubernetes.io/version" .Chart.AppVersion "app.kubernetes.io/managed-by" .Release.Service -}}
+{{- $_ := set $chart "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_") -}}
+{{- $common := include "lockstep.otherLabels" (dict "labels" .Values.commonLabels "value" "commonLabels") -}}
+{{- include "lockstep.merged" (list (toYaml $chart) $common) -}}
+{{- end -}}
+
+{{/* Labels or annotations, merged from a list of texts in YAML. The last one wins. Otherwise a key could occur twice, which kustomize
+     and other readers of YAML refuse. */}}
+{{- define "lockstep.merged" -}}
+{{- $merged := dict -}}
+{{- range . -}}
+{{- range $key, $value := fromYaml . -}}{{- $_ := set $merged $key $value -}}{{- end -}}
+{{- end -}}
+{{- toYaml $merged -}}
 {{- end -}}
 
 {{/* Labels besides those by which pods are selected. It takes (dict "labels" <labels> "value" <name of the value>). */}}
