@@ -342,6 +342,13 @@ fn values_that_mean_nothing_are_refused_by_name() -> anyhow::Result<()> {
             "/bridge/rbac/rules",
         ),
         ("log: {format: xml}", "/log/format"),
+        // Helm removes the default of a value that is null.
+        ("log: {level: null}", "'level'"),
+        ("log: {format: null}", "'format'"),
+        ("namespaceclass: {concurrency: null}", "'concurrency'"),
+        ("bridge: {resync: null}", "'resync'"),
+        ("sentinel: {shutdownTimeoutSeconds: null}", "'shutdownTimeoutSeconds'"),
+        ("sentinel: {serviceAccount: {name: null}}", "'name'"),
         ("image: {digest: latest}", "/image/digest"),
         ("global: {imageRegistry: 'https://mirror'}", "/global/imageRegistry"),
         ("global: {imagePullSecrets: [mirror]}", "/global/imagePullSecrets/0"),

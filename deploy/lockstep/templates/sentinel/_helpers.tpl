@@ -7,6 +7,7 @@
 {{- range $key, $value := $entry -}}{{- $_ := set $shard $key $value -}}{{- end -}}
 {{- $config := $shard.config | default dict -}}
 {{- $_ := set $shard "configName" ($shard.configName | default $name) -}}
+{{- $_ := set $shard "replicas" ($shard.replicas | default 1) -}}
 {{- $type := $shard.resourceType | default $config.resourceType -}}
 {{- if not $type -}}
 {{- fail (printf "sentinels.%s: give config, or the resourceType of a SentinelConfig that is managed elsewhere" $name) -}}
