@@ -24,7 +24,7 @@ const CAUSE_MAX_BYTES: usize = 160;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expression {
     tree: IdedExpr,
-    /// The maximum number of nodes that one evaluation visits.
+    /// The maximum number of nodes that one evaluation visits, without those that the check adds.
     pub steps: u64,
     /// The paths of the resource's fields that it reads.
     pub fields: BTreeSet<String>,

@@ -10,7 +10,7 @@ use super::functions::{self, ITEMS_MAX, RESOURCE};
 
 /// What an expression needs.
 pub(super) struct Checked {
-    /// The maximum number of nodes that one evaluation visits.
+    /// The maximum number of nodes that one evaluation visits, without those that the check adds.
     pub(super) steps: u64,
     /// The paths of the resource's fields that it reads.
     pub(super) fields: BTreeSet<String>,
@@ -50,8 +50,9 @@ const OPERATORS: [&str; 17] = [
     operators::IN,
 ];
 
-/// Checks an expression of these variables, and corrects two kinds of nodes: macros iterate as [`functions::ITEMS`] defines it, and a
-/// field of a value that is no map is an error. For the library it is `false`.
+/// Checks an expression of these variables, and corrects four kinds of nodes: macros iterate as [`functions::ITEMS`] defines it, a
+/// field of a value that is no map is an error (for the library it is `false`), and durations that are added, subtracted or
+/// converted to text are limited as [`functions::ADDED`] and [`functions::SHOWN`] define it.
 pub(super) fn check(tree: &mut IdedExpr, variables: &[&str]) -> Result<Checked, Fault> {
     let mut walk = Walk { variables, locals: Vec::new(), fields: BTreeSet::new() };
     let steps = walk.steps(tree)?;
@@ -144,7 +145,16 @@ impl Walk<'_> {
             let known = functions::NAMES.join(", ");
             return Err(Fault::new(name, format!("unknown function {name:?}; the functions are {known}")));
         }
-        self.sum(call.target.as_deref_mut().into_iter().chain(&mut call.args))
+        let steps = self.sum(call.target.as_deref_mut().into_iter().chain(&mut call.args))?;
+        let limited = match call.func_name.as_str() {
+            operators::ADD | operators::SUBSTRACT => call.args.last_mut().zip(Some(functions::ADDED)),
+            "string" => call.target.as_deref_mut().or(call.args.first_mut()).zip(Some(functions::SHOWN)),
+            _ => None,
+        };
+        if let Some((node, function)) = limited {
+            wrap(node, function);
+        }
+        Ok(steps)
     }
 
     fn comprehension(&mut self, node: &mut ComprehensionExpr) -> Result<u64, Fault> {
@@ -155,11 +165,15 @@ impl Walk<'_> {
         let each = self.sum([&mut node.loop_cond, &mut node.loop_step])?;
         let result = self.steps(&mut node.result)?;
         self.locals.truncate(outside);
-        let range = std::mem::take(&mut node.iter_range);
-        let items = CallExpr { func_name: functions::ITEMS.to_owned(), target: None, args: vec![range] };
-        node.iter_range.expr = Expr::Call(items);
+        wrap(&mut node.iter_range, functions::ITEMS);
         Ok(once.saturating_add(each.saturating_mul(ITEMS_MAX as u64)).saturating_add(result))
     }
+}
+
+/// Replaces a node by a call of a function with it.
+fn wrap(node: &mut IdedExpr, function: &str) {
+    let args = vec![std::mem::take(node)];
+    node.expr = Expr::Call(CallExpr { func_name: function.to_owned(), target: None, args });
 }
 
 /// Replaces the selection of a field by an index, and returns the operand. The test of `has` stays as it is.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::common::types::CelString;
+use kube_cel::cel::extractors::This;
 use kube_cel::cel::functions as standard;
 use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, ResolveResult, Value};
@@ -19,6 +20,14 @@ pub const RESOURCE: &str = "resource";
 pub const NOW: &str = "now";
 /// The function around the range of each macro: it gives the keys of a map in their order, and limits the number of items.
 pub(super) const ITEMS: &str = "@items";
+/// The function around the second operand of each sum and difference. The library adds a duration to a time with an operator that
+/// panics if the result leaves its calendar of 262,000 years, so the duration is limited.
+pub(super) const ADDED: &str = "@added";
+/// The function around the argument of `string`. The library has the nanoseconds of a duration in 64 bits (292 years), and does not
+/// check for an overflow, so the duration is limited.
+pub(super) const SHOWN: &str = "@shown";
+/// The maximum length of a duration that is added: twice what is between the first and the last time of CEL.
+const ADDED_MAX_DAYS: i64 = 20_000 * 366;
 /// The maximum number of items over which a macro iterates.
 pub(super) const ITEMS_MAX: usize = 256;
 /// The conditions of the resource by type. No expression can name it.
@@ -77,7 +86,10 @@ enum Default {
 pub fn functions() -> Context<'static> {
     let mut context = Context::default().with_all();
     context.add_function("condition", condition);
+    context.add_function("contains", contains);
     context.add_function("duration", duration);
+    context.add_function(ADDED, added);
+    context.add_function(SHOWN, shown);
     context.add_function(ITEMS, items);
     context
 }
@@ -122,12 +134,36 @@ fn condition(call: &FunctionContext<'_, '_>, name: Arc<String>) -> ResolveResult
     }
 }
 
-/// Parses a duration. The library panics if a time leaves its calendar, so a duration has at most a century.
+/// Returns whether a value contains another one. The library panics on bytes that are to contain no bytes.
+fn contains(This(this): This<Value>, part: Value) -> ResolveResult {
+    match (&this, &part) {
+        (Value::Bytes(_), Value::Bytes(part)) if part.is_empty() => Ok(Value::Bool(true)),
+        _ => standard::contains(This(this), part),
+    }
+}
+
+/// Parses a duration of at most a century.
 fn duration(text: Arc<String>) -> ResolveResult {
-    let parsed = standard::duration(text)?;
-    match value::check(&parsed) {
-        Ok(()) => Ok(parsed),
-        Err(problem) => Err(ExecutionError::function_error("duration", problem)),
+    within_a_century("duration", standard::duration(text)?)
+}
+
+fn shown(value: Value) -> ResolveResult {
+    if matches!(value, Value::Duration(_)) { within_a_century("string", value) } else { Ok(value) }
+}
+
+fn within_a_century(function: &str, duration: Value) -> ResolveResult {
+    match value::check(&duration) {
+        Ok(()) => Ok(duration),
+        Err(problem) => Err(ExecutionError::function_error(function, problem)),
+    }
+}
+
+fn added(value: Value) -> ResolveResult {
+    match value {
+        Value::Duration(duration) if duration.num_days().abs() > ADDED_MAX_DAYS => {
+            Err(ExecutionError::Overflow("add", Value::Null, Value::Null))
+        }
+        other => Ok(other),
     }
 }
 

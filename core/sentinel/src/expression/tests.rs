@@ -163,6 +163,91 @@ fn the_fields_that_an_expression_reads_are_known() {
     assert_eq!(fields("[1].exists(resource, resource.x == 1)"), Vec::<String>::new());
 }
 
+/// Evaluates an expression whose variables are also the first and the last time of CEL.
+fn evaluate_times(source: &str) -> Result<Value, String> {
+    let expression = Expression::compile(source, &["now", "first", "last"])?;
+    let functions = functions();
+    let mut scope = functions.new_inner_scope();
+    add_resource(&mut scope, &cluster(), Wall::from_timestamp("2026-03-06T14:00:00Z".parse().unwrap()));
+    for (name, time) in [("first", "0001-01-01T00:00:00Z"), ("last", "9999-12-31T23:59:59Z")] {
+        let time = compile(&format!("timestamp({time:?})")).unwrap().evaluate(&scope).unwrap();
+        scope.add_variable_from_value(name, time);
+    }
+    expression.evaluate(&scope)
+}
+
+/// The library adds to times with an operator that panics. Its calendar has 262,000 years, that of CEL 10,000.
+#[test]
+fn a_time_can_t_leave_the_calendar() {
+    let sum = |terms: usize| vec!["(last - first)"; terms].join(" + ");
+    for far in [
+        format!("now + ({}) > now", sum(27)),
+        format!("now - ({}) < now", sum(27)),
+        format!("now + ({}) > now", sum(30)),
+        format!("[{}].exists(span, now - span < now)", sum(27)),
+    ] {
+        assert_eq!(evaluate_times(&far), Err("overflow".to_owned()), "{far}");
+    }
+    for near in
+        ["now - first > duration(\"1h\")", "first + (last - first) == last", "last - (last - now) == now"]
+    {
+        assert_eq!(evaluate_times(near), Ok(Value::Bool(true)), "{near}");
+    }
+}
+
+/// The library has the nanoseconds of a duration in 64 bits: 292 years.
+#[test]
+fn a_duration_has_a_correct_text_or_none() {
+    let text = |source: &str| evaluate_times(source).and_then(|value| value::to_json(&value));
+    assert_eq!(text("string(now - (now - duration(\"36h\")))"), Ok(json!("36h0m0s")));
+    for long in ["string(last - first)", "(first - last).string()", "(last - now).string()"] {
+        assert!(text(long).is_err(), "{long}: {:?}", text(long));
+    }
+}
+
+/// The library looks for it in windows of no length.
+#[test]
+fn all_bytes_contain_no_bytes() {
+    for (source, contains) in [
+        ("b\"ab\".contains(b\"\")", true),
+        ("b\"\".contains(b\"\")", true),
+        ("contains(b\"ab\", b\"\")", true),
+        ("b\"ab\".contains(b\"b\")", true),
+        ("b\"ab\".contains(b\"c\")", false),
+        ("\"ab\".contains(\"b\")", true),
+        ("\"ab\".contains(b\"\")", false),
+        ("[b\"\"].contains(b\"\")", true),
+    ] {
+        assert_eq!(evaluate(source, &cluster()), Ok(json!(contains)), "{source}");
+    }
+}
+
+/// Evaluation recurses, on a stack of two megabytes. The parser accepts less than a hundred expressions within each other.
+#[test]
+fn an_expression_can_be_as_deep_as_it_can_be_long() {
+    let nested = |open: &str, close: &str| open.repeat(90) + "1" + &close.repeat(90);
+    let chained = |first: &str, link: &str| {
+        first.to_owned() + &link.repeat((SOURCE_MAX_BYTES - first.len()) / link.len())
+    };
+    for source in [
+        nested("(", ")"),
+        nested("[", "]"),
+        nested("int(", ")"),
+        nested("{1:", "}"),
+        nested("true?", ":1"),
+        nested("true?1:", ""),
+        chained("1", "+1"),
+        chained("1", "==1"),
+        chained("true", "||true"),
+        chained("now", ".a"),
+        chained("now", "[1]"),
+        chained("\"\"", ".trim()"),
+        "!".repeat(SOURCE_MAX_BYTES - 4) + "true",
+    ] {
+        let _ = evaluate(&source, &cluster());
+    }
+}
+
 fn token() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "resource.id",
@@ -213,8 +298,54 @@ fn token() -> impl Strategy<Value = &'static str> {
     ])
 }
 
+/// Expressions of extreme values, most of which have a type.
+fn extreme() -> impl Strategy<Value = String> {
+    let leaf = prop::sample::select(vec![
+        "now",
+        "first",
+        "last",
+        "(last - first)",
+        "(first - last)",
+        "duration(\"876600h\")",
+        "duration(\"-1ns\")",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "18446744073709551615u",
+        "0",
+        "0u",
+        "1e308",
+        "(0.0 / 0.0)",
+        "\"\"",
+        "\"9\"",
+        "\"9223372036854775808\"",
+        "b\"\"",
+        "b\"\\xff\"",
+        "[]",
+        "{}",
+        "null",
+    ]);
+    leaf.prop_map(str::to_owned).prop_recursive(4, 24, 3, |inner| {
+        let operators = prop::sample::select(vec!["+", "-", "*", "/", "%", "<", "==", "in"]);
+        let names = prop::sample::select(functions::NAMES.to_vec());
+        let pair = (inner.clone(), inner.clone());
+        prop_oneof![
+            (pair.clone(), operators).prop_map(|((a, b), operator)| format!("({a} {operator} {b})")),
+            (pair.clone(), names.clone()).prop_map(|((a, b), name)| format!("{a}.{name}({b})")),
+            (inner.clone(), names.clone()).prop_map(|(a, name)| format!("{a}.{name}()")),
+            (inner.clone(), names).prop_map(|(a, name)| format!("{name}({a})")),
+            pair.prop_map(|(a, b)| format!("[{a}, {b}].map(x, x + {b})[0]")),
+            (inner, 2..30_usize).prop_map(|(a, terms)| format!("({})", vec![a; terms].join(" + "))),
+        ]
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn no_operator_or_function_panics_on_extreme_values(source in extreme()) {
+        let _ = evaluate_times(&source);
+    }
 
     #[test]
     fn nothing_panics_and_results_are_the_same_each_time(tokens in prop::collection::vec(token(), 1..12), end in ".{0,3}") {

@@ -10,7 +10,7 @@ use serde_json::{Number, Value as Json};
 const VALUE_MAX_BYTES: usize = 16 << 10;
 /// The size of a value without its content.
 const VALUE_BYTES: usize = 16;
-/// The maximum length of a duration: a century. Sums of these stay within the calendar of the library.
+/// The maximum length of a duration: a century.
 const DURATION_MAX_DAYS: i64 = 36_525;
 
 /// Returns the value of a JSON document.

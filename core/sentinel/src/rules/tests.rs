@@ -121,6 +121,15 @@ fn a_resource_that_is_too_large_fails() {
     assert_eq!((data.len(), failures.len()), (0, 1));
 }
 
+/// The configuration is loaded at each start, so a panic would repeat.
+#[test]
+fn a_time_out_of_the_calendar_is_a_failure_and_no_panic() {
+    let params = [("a", "timestamp('9999-12-31T23:59:59Z')"), ("b", "timestamp('0001-01-01T00:00:00Z')")];
+    let rules = read(&decision(&params, &format!("now + ({}) > now", ["(a - b)"; 27].join("+"))), &[]);
+    let failure = Evaluator::new(&rules).about(Some("{}"), wall()).is_due().unwrap().unwrap_err();
+    assert_eq!(failure.to_string(), "spec.messageDecision.result: overflow");
+}
+
 #[test]
 fn names_are_those_of_variables() {
     for fine in ["a", "_", "aB_9", &"a".repeat(NAME_MAX)] {
