@@ -76,8 +76,8 @@ impl Sentinel {
             Some(Asked::Secret) => self.secret_read(id, outcome, now, step),
             Some(Asked::Connect) => self.connected(id, outcome, now, step),
             Some(Asked::Page { cycle, url }) => self.fetched(cycle, &url, outcome, now, step),
-            Some(Asked::Publish { cycle, batch, loaded }) => {
-                self.published(cycle, batch, &loaded, outcome, now, step);
+            Some(Asked::Publish(publication)) => {
+                self.published(publication, outcome, now, step);
                 self.forget(step);
             }
             Some(Asked::Status(status)) => self.status_written(*status, outcome, now, step),
@@ -105,7 +105,7 @@ impl Sentinel {
             let trace = self.settings.traces.then(|| Trace::begin(&mut self.random));
             self.cycle = Some(Cycle::new(self.cycles, Arc::clone(loaded), progress, trace, now.monotonic));
             // This detects a connection that broke while nothing was sent.
-            self.link.is_up = false;
+            self.link.up = None;
         }
     }
 
@@ -116,7 +116,7 @@ impl Sentinel {
         let took = now.monotonic.since(cycle.began);
         self.next_poll = (now.monotonic + loaded.config.poll_interval).max(cycle.pager.not_before());
         step.notes.push(loaded.shard.took(took));
-        if self.link.is_up && cycle.tally.failed == 0 {
+        if self.link.up.is_some() && cycle.tally.failed == 0 {
             // Without due events there is no confirmation that would reset the failures.
             self.link.works();
         }
@@ -206,7 +206,7 @@ impl Machine for Sentinel {
         let status = self.conditions.due().map(due("status"));
         let work = match &self.cycle {
             None => self.loader.loaded.as_ref().map(|_| due("poll")(self.next_poll)),
-            Some(cycle) => cycle.next_due(self.link.is_up).map(due("cycle")),
+            Some(cycle) => cycle.next_due(self.link.up.is_some()).map(due("cycle")),
         };
         let link = self.link_due().map(due("connect"));
         // A machine that waits for slow answers must show that it is not stuck.

@@ -13,7 +13,9 @@ const RECONNECT: Backoff = Backoff { initial: Duration::from_millis(500), max: D
 /// The connection to the broker.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Link {
-    pub(super) is_up: bool,
+    /// The request that opened the connection, while it is up. What is sent over a connection has it too: a late answer may be
+    /// about an earlier connection, even to the same broker.
+    pub(super) up: Option<ActionId>,
     /// Whether there were failures since it was last up.
     pub(super) is_troubled: bool,
     /// The request in flight to connect. Answers of earlier ones are about another broker or configuration, and are ignored.
@@ -31,13 +33,13 @@ impl Link {
 
     /// Records that a connection failed or was lost: the next one waits.
     pub(super) fn lost(&mut self, now: Monotonic, random: &mut Random) {
-        self.is_up = false;
+        self.up = None;
         self.failures = self.failures.saturating_add(1);
         self.not_before = now + RECONNECT.delay(self.failures, random);
     }
 
     /// Returns when to connect, unless the link is up or a connection is being made.
     pub(super) fn due(&self) -> Option<Monotonic> {
-        (!self.is_up && self.asking.is_none()).then_some(self.not_before)
+        (self.up.is_none() && self.asking.is_none()).then_some(self.not_before)
     }
 }

@@ -9,9 +9,8 @@ use lockstep_engine::broker::CloudEvent;
 use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::time::{Monotonic, Now};
 
-use super::cycle::{Batch, Cycle, Fate};
-use super::loader::Loaded;
-use super::state::{Asked, Sentinel};
+use super::cycle::{Cycle, Fate};
+use super::state::{Asked, Publication, Sentinel};
 use super::status::{self, Finding};
 use super::{event, metrics};
 
@@ -38,7 +37,7 @@ impl Sentinel {
         self.link.asking = None;
         match outcome {
             Ok(_) => {
-                (self.link.is_up, self.link.is_troubled) = (true, false);
+                (self.link.up, self.link.is_troubled) = (Some(id), false);
                 self.has_connected = true;
                 let message = format!("connected to {}", broker.name());
                 self.find(Finding::valid(status::BROKER_CONNECTED, "Connected", message), now, step);
@@ -99,7 +98,7 @@ impl Sentinel {
     }
 
     pub(super) fn publish(&mut self, now: Now, step: &mut Step) {
-        let Some(broker) = self.broker.clone().filter(|_| self.link.is_up) else { return };
+        let Some((broker, connection)) = self.broker.clone().zip(self.link.up) else { return };
         while let Some(cycle) = &mut self.cycle
             && let Some(batch) = cycle.take(now.monotonic)
         {
@@ -111,24 +110,23 @@ impl Sentinel {
                 broker: Arc::clone(&broker),
                 events: Arc::clone(&batch.events),
             });
-            let asked = Asked::Publish { cycle: cycle.number, batch, loaded };
-            self.ask(action, asked, step);
+            let publication = Publication { cycle: cycle.number, batch, loaded, connection };
+            self.ask(action, Asked::Publish(publication), step);
         }
     }
 
     pub(super) fn published(
         &mut self,
-        number: u64,
-        batch: Batch,
-        loaded: &Loaded,
+        publication: Publication,
         outcome: Outcome,
         now: Now,
         step: &mut Step,
     ) {
+        let Publication { cycle: number, batch, loaded, connection } = publication;
         let results = match outcome.published() {
             // None was sent.
             Err(failure) if failure.class == Class::Unavailable => {
-                self.link_lost(loaded, &failure, now, step);
+                self.link_lost(connection, &failure, now, step);
                 if let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.number == number) {
                     cycle.unsent(batch);
                 }
@@ -155,10 +153,12 @@ impl Sentinel {
         let confirmed = batch.events.len() - left.len();
         if confirmed > 0 {
             step.notes.push(loaded.shard.count(metrics::PUBLISHED, confirmed));
-            self.link.works();
+            if self.link.up == Some(connection) {
+                self.link.works();
+            }
         }
         if let Some(why) = why.as_ref().filter(|why| why.class == Class::Unknown) {
-            self.link_lost(loaded, why, now, step);
+            self.link_lost(connection, why, now, step);
         }
         let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.number == number) else { return };
         cycle.confirmed(confirmed);
@@ -177,14 +177,9 @@ impl Sentinel {
         step.notes.push(Note::Warning { message });
     }
 
-    /// Records that the connection was lost.
-    fn link_lost(&mut self, loaded: &Loaded, failure: &Failure, now: Now, step: &mut Step) {
-        let is_ours = self
-            .loader
-            .loaded
-            .as_deref()
-            .is_some_and(|current| current.config.target == loaded.config.target);
-        if is_ours && self.link.is_up {
+    /// Records that a connection was lost, unless it is not the current one.
+    fn link_lost(&mut self, connection: ActionId, failure: &Failure, now: Now, step: &mut Step) {
+        if self.link.up == Some(connection) {
             self.lose_link(now, step);
             let message = format!("the connection to the broker was lost: {}", failure.message);
             self.not_connected("ConnectionLost", message, now, step);

@@ -77,8 +77,18 @@ pub(super) enum Asked {
     Secret,
     Connect,
     Page { cycle: u64, url: String },
-    Publish { cycle: u64, batch: Batch, loaded: Arc<Loaded> },
+    Publish(Publication),
     Status(Box<SentinelConfigStatus>),
+}
+
+/// Events in flight to the broker.
+#[derive(Debug, Clone)]
+pub(super) struct Publication {
+    pub(super) cycle: u64,
+    pub(super) batch: Batch,
+    pub(super) loaded: Arc<Loaded>,
+    /// The connection over which they are sent, as [`Link::up`] identifies it.
+    pub(super) connection: ActionId,
 }
 
 impl Sentinel {
@@ -129,7 +139,7 @@ impl Sentinel {
     pub(super) fn forget(&mut self, step: &mut Step) {
         let is_counted = |shard: &Shard| {
             let of_shard =
-                |asked: &Asked| matches!(asked, Asked::Publish { loaded, .. } if loaded.shard == *shard);
+                |asked: &Asked| matches!(asked, Asked::Publish(sent) if sent.loaded.shard == *shard);
             self.asked.values().any(of_shard)
         };
         let current = self.shard();

@@ -159,10 +159,39 @@ fn a_connection_to_the_former_broker_is_not_missed() {
                 .map(|request| Event::Finished { id: request.id, outcome: confirmed(&request.action) }),
         );
     }
-    assert!(sentinel.link.is_up);
+    assert!(sentinel.link.up.is_some());
     let outcome = Err(Failure::new(Class::Unknown, "the connection was closed"));
     let step = sentinel.step(Event::Finished { id: former.id, outcome }, now);
-    assert!(sentinel.link.is_up && broker_errors(&step.notes) == 0, "{:?}", step.notes);
+    assert!(sentinel.link.up.is_some() && broker_errors(&step.notes) == 0, "{:?}", step.notes);
+}
+
+/// The first of several batches reports the loss, and the Sentinel connects again, perhaps with new credentials from the Secret. Only
+/// then another batch reports the loss of the same connection.
+#[test]
+fn the_loss_of_an_earlier_connection_is_no_loss_of_the_current_one() {
+    let (mut sentinel, now, mut publications, _) = unanswered(&long_page(), is_publication);
+    let lost = |request: Request| {
+        let outcome = Err(Failure::new(Class::Unknown, "the connection was reset"));
+        Event::Finished { id: request.id, outcome }
+    };
+    let mut earlier = || publications.pop_front().expect("events were published");
+    let _ = sentinel.step(lost(earlier()), now);
+    assert!(sentinel.link.up.is_none());
+    let later = Now { monotonic: now.monotonic + Duration::from_secs(2), ..now };
+    let mut asked = VecDeque::from(sentinel.step(Event::TimerFired, later).requests);
+    let mut again = VecDeque::new();
+    while let Some(request) = asked.pop_front() {
+        if is_publication(&request.action) {
+            again.push_back(request);
+        } else {
+            let outcome = confirmed(&request.action);
+            asked.extend(sentinel.step(Event::Finished { id: request.id, outcome }, later).requests);
+        }
+    }
+    let notes = sentinel.step(lost(earlier()), later).notes;
+    assert!(sentinel.link.up.is_some() && broker_errors(&notes) == 0, "{notes:?}");
+    let notes = sentinel.step(lost(again.pop_front().expect("they are sent again")), later).notes;
+    assert!(sentinel.link.up.is_none() && broker_errors(&notes) == 1, "{notes:?}");
 }
 
 /// Of several failures in one answer it is the most useful one.
