@@ -101,6 +101,12 @@ impl Sentinel {
         } else if self.is_acting {
             self.conditions.follow(&status);
         }
+        // A deletion that waits for a finalizer of another client is a new generation of the same spec. Until the object is gone,
+        // the Sentinel continues.
+        if let Some(same) = same.filter(|same| !is_changed && same.generation != generation) {
+            let since = self.loader.loaded.as_ref().map_or(same.generation, |loaded| loaded.generation);
+            self.conditions.hold_for(generation, since);
+        }
         let spec = object["spec"].clone();
         self.loader.observed = Some(Observed { uid, version, generation, spec, status });
         if is_changed {
@@ -114,8 +120,8 @@ impl Sentinel {
         self.loader.problem = None;
         match config::read(object) {
             Ok(config) => {
-                if self.loader.loaded.as_ref().is_some_and(|loaded| loaded.config == config) {
-                    self.conditions.hold_for(generation);
+                if let Some(loaded) = self.loader.loaded.as_ref().filter(|loaded| loaded.config == config) {
+                    self.conditions.hold_for(generation, loaded.generation);
                 }
                 self.find(
                     Finding::valid(status::CONFIG_VALID, "ConfigLoaded", "the configuration is in force"),

@@ -105,9 +105,11 @@ impl Conditions {
         }
     }
 
-    /// Applies the findings to this generation as well: nothing that they depend on has changed.
-    pub(super) fn hold_for(&mut self, generation: i64) {
-        for condition in &mut self.wanted {
+    /// Applies the findings since a generation to this generation as well: nothing that they depend on has changed. Older ones
+    /// are about another configuration.
+    pub(super) fn hold_for(&mut self, generation: i64, since: i64) {
+        let is_current = |condition: &&mut Condition| condition.observed_generation >= Some(since);
+        for condition in self.wanted.iter_mut().filter(is_current) {
             condition.observed_generation = Some(generation);
         }
     }
@@ -255,6 +257,22 @@ mod tests {
 
     fn at(second: u64) -> Monotonic {
         Monotonic::START + Duration::from_secs(second)
+    }
+
+    /// A poll with the configuration of generation 1 says nothing about that of generations 2 and 3.
+    #[test]
+    fn findings_hold_only_for_generations_of_the_same_configuration() {
+        let mut conditions = Conditions::default();
+        let now = Now { wall: Wall::from_timestamp(jiff::Timestamp::UNIX_EPOCH), monotonic: at(0) };
+        for (condition, generation) in [(FLEET_REACHABLE, 1), (PUBLISHING, 2)] {
+            conditions.find(Finding::valid(condition, "Works", "it works"), generation, now);
+        }
+        conditions.hold_for(3, 2);
+        let observed = |name: &str| {
+            let condition = conditions.wanted.iter().find(|condition| condition.type_ == name);
+            condition.and_then(|condition| condition.observed_generation)
+        };
+        assert_eq!((observed(FLEET_REACHABLE), observed(PUBLISHING)), (Some(1), Some(3)));
     }
 
     /// A failed write, whether it is reported, and when it is repeated; the last is the same after the watch has shown another

@@ -319,6 +319,28 @@ fn conditions_hold_for_a_generation_that_changes_nothing() {
     assert!(bench.log.contains("  status ConfigValid=True"), "{}", bench.log);
 }
 
+/// A finalizer of another client keeps the object. The API server counts the deletion as a generation.
+#[test]
+fn conditions_hold_while_the_configuration_is_being_deleted() {
+    let (mut bench, written) = takeover::observed(confirmed_without_flaws);
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_secs(6));
+    bench.log.clear();
+    let metadata = json!({
+        "uid": "u1", "generation": 2, "resourceVersion": "20", "deletionTimestamp": START,
+        "finalizers": ["example.com/audit"],
+    });
+    let object = Arc::new(json!({ "metadata": metadata, "spec": spec() }));
+    bench.happens(Event::Applied { kind: loader::kind(), object });
+    let status = written.borrow().last().expect("the status is written").clone();
+    assert_eq!(status["observedGeneration"], 2);
+    for condition in status["conditions"].as_array().expect("a list") {
+        assert_eq!((&condition["status"], &condition["observedGeneration"]), (&json!("True"), &json!(2)));
+    }
+    bench.passes(Duration::from_mins(2));
+    assert!(bench.log.contains("fetch") && !bench.log.contains("    Ready="), "{}", bench.log);
+}
+
 /// Answers as all systems do in normal operation.
 pub(super) fn confirmed_without_flaws(action: &Action) -> Outcome {
     match action {

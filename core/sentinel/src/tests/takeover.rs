@@ -16,7 +16,9 @@ fn api_fails(action: &Action) -> Outcome {
 }
 
 /// Returns a Sentinel, and the statuses that it writes.
-fn observed(mut answer: impl FnMut(&Action) -> Outcome + 'static) -> (Bench, Rc<RefCell<Vec<Value>>>) {
+pub(super) fn observed(
+    mut answer: impl FnMut(&Action) -> Outcome + 'static,
+) -> (Bench, Rc<RefCell<Vec<Value>>>) {
     let written = Rc::<RefCell<Vec<Value>>>::default();
     let seen = Rc::clone(&written);
     let bench = Bench::new(move |action| {
