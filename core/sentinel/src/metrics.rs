@@ -11,11 +11,11 @@ use lockstep_engine::machine::{Amount, Measure, Metric, MetricKind, Note};
 pub const PENDING: &str = "hyperfleet_sentinel_pending_resources";
 /// Events that the broker confirmed.
 pub const PUBLISHED: &str = "hyperfleet_sentinel_events_published_total";
-/// Resources whose backoff had not expired, by whether they are Ready.
+/// Resources that were not due, by whether they are Ready.
 pub const SKIPPED: &str = "hyperfleet_sentinel_resources_skipped_total";
 /// The duration of cycles.
 pub const DURATION: &str = "hyperfleet_sentinel_reconcile_duration_seconds";
-/// Failures of the API by operation.
+/// Failures of the fleet's API, and to load the configuration, by operation.
 pub const API_ERRORS: &str = "hyperfleet_sentinel_api_errors_total";
 /// Failures of the broker.
 pub const BROKER_ERRORS: &str = "hyperfleet_sentinel_broker_errors_total";
@@ -41,7 +41,7 @@ pub const ALL: &[Metric] = &[
     metric(PUBLISHED, "Events that the broker confirmed.", OF_SHARD, MetricKind::Counter),
     metric(
         SKIPPED,
-        "Resources skipped because their backoff had not expired.",
+        "Resources skipped because their backoff had not expired, or because the result of messageDecision was false.",
         &["shard", "resource_type", "ready_state"],
         MetricKind::Counter,
     ),
@@ -53,7 +53,7 @@ pub const ALL: &[Metric] = &[
     ),
     metric(
         API_ERRORS,
-        "Failures of the APIs, by operation.",
+        "Failed polls of the HyperFleet API (fetch_resources), and failures to load the SentinelConfig or its Secret (config_load).",
         &["shard", "resource_type", "operation"],
         MetricKind::Counter,
     ),
