@@ -195,9 +195,11 @@ fn kinds(api_version: &str, list: APIResourceList) -> Vec<Arc<Kind>> {
 /// | 401, 403 | forbidden |
 /// | 410 | gone |
 /// | 429 | throttled |
-/// | 408, 502, 504, or the reason `Timeout` or `ServerTimeout` | unknown: it may have taken effect |
-/// | other 5xx | unavailable, unless it is an apply that doesn't fit its kind's schema |
+/// | 408, 502, 504, 500 without a reason, or the reason `Timeout` or `ServerTimeout` | unknown: it may have taken effect |
+/// | other 5xx | unavailable: it did not take effect |
 /// | everything else | invalid |
+///
+/// [`decode`] recognises an apply that does not fit its kind's schema, which has code 500 as well: it is invalid.
 pub fn class(code: u16, status: &Status) -> Class {
     let reason = status.reason.as_str();
     match code {
@@ -210,6 +212,9 @@ pub fn class(code: u16, status: &Status) -> Class {
         410 => Class::Gone,
         429 => Class::Throttled,
         408 | 502 | 504 => Class::Unknown,
+        // An error of etcd, such as "etcdserver: request timed out", which may have committed the write; or a panic of the API
+        // server. Errors with the reason `InternalError` arise before the write, for example in a webhook.
+        500 if reason.is_empty() => Class::Unknown,
         500..=599 if matches!(reason, "Timeout" | "ServerTimeout") => Class::Unknown,
         500..=599 => Class::Unavailable,
         _ => Class::Invalid,
@@ -266,8 +271,10 @@ mod tests {
             (429, "TooManyRequests", Class::Throttled),
             (500, "InternalError", Class::Unavailable),
             (500, "ServerTimeout", Class::Unknown),
+            (500, "", Class::Unknown),
             (502, "", Class::Unknown),
             (503, "ServiceUnavailable", Class::Unavailable),
+            (503, "", Class::Unavailable),
             (504, "Timeout", Class::Unknown),
         ];
         for (code, reason, expected) in table {
@@ -309,7 +316,8 @@ mod tests {
             (500, "", unfit, Class::Invalid),
             (500, "InternalError", unfit, Class::Unavailable),
             (503, "", unfit, Class::Unavailable),
-            (500, "", "failed to create typed live object", Class::Unavailable),
+            (500, "", "failed to create typed live object", Class::Unknown),
+            (500, "", "etcdserver: request timed out", Class::Unknown),
         ];
         for (code, reason, message, expected) in table {
             let status = json!({ "kind": "Status", "code": code, "reason": reason, "message": message });
