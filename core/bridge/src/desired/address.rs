@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use lockstep_engine::action::{Action, KubeRequest};
 use lockstep_engine::object::{Name, annotation, metadata};
+use lockstep_engine::time::Monotonic;
 use serde_json::{Value, json};
 
 use crate::model::address_request::{self, AddressRequest};
@@ -35,7 +36,7 @@ pub fn write(snapshot: &BridgeSnapshot<'_>, can_grant: bool) -> Option<Action> {
         json!({ request: lost(snapshot)?.to_string() })
     } else if !is_asked(service, text) {
         may_ask(snapshot, address).then(|| json!({ request: text }))?
-    } else if again_after(snapshot).is_some_and(|delay| delay.is_zero()) {
+    } else if again_at(snapshot).is_some_and(|at| at <= snapshot.now.monotonic) {
         // Any write on the Service makes MetalLB process it.
         json!({ ASKED_AGAIN: snapshot.now.wall.timestamp_seconds().to_string() })
     } else {
@@ -121,14 +122,13 @@ fn outstanding(snapshot: &BridgeSnapshot<'_>) -> Option<IpAddr> {
     (!assigned(service).any(|given| given == address)).then_some(address)
 }
 
-/// Returns the delay until the request is repeated; `None` if MetalLB has assigned the address, or another Service has it.
-pub fn again_after(snapshot: &BridgeSnapshot<'_>) -> Option<Duration> {
+/// Returns when the request is repeated; `None` if MetalLB has assigned the address, or another Service has it.
+pub fn again_at(snapshot: &BridgeSnapshot<'_>) -> Option<Monotonic> {
     let address = outstanding(snapshot)?;
     if user(snapshot, address).is_some() {
         return None;
     }
-    let last = last_request(snapshot, address);
-    Some(last.map_or(Duration::ZERO, |last| last.due().since(snapshot.now.monotonic)))
+    Some(last_request(snapshot, address).map_or(Monotonic::START, AddressRequest::due))
 }
 
 /// Returns the request to record after a write; `None` if MetalLB must refuse it, so that it is repeated as soon as the

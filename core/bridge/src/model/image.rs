@@ -58,9 +58,9 @@ impl Checked {
         if self.secret == secret { self.at + self.fresh() } else { Monotonic::START }
     }
 
-    /// Returns the delay until the next query, unless the registry has the image.
-    pub fn pause(&self, now: Monotonic) -> Option<Duration> {
-        self.answer.is_err().then(|| (self.at + self.fresh()).since(now))
+    /// Returns when the next query is due, unless the registry has the image.
+    pub fn retry_at(&self) -> Option<Monotonic> {
+        self.answer.is_err().then(|| self.at + self.fresh())
     }
 
     fn fresh(&self) -> Duration {
@@ -162,10 +162,10 @@ mod tests {
     fn without_an_answer_there_is_doubt() {
         let silent = take(None, Err(Class::Unavailable), 0);
         assert!(silent.doubt().is_some() && silent.refusal().is_none());
-        assert_eq!((silent.due("1"), silent.pause(at(20))), (at(60), Some(Duration::from_secs(40))));
+        assert_eq!((silent.due("1"), silent.retry_at()), (at(60), Some(at(60))));
         let still = take(Some(silent), Err(Class::Unknown), 60);
         assert_eq!((still.due("1"), still.is_found()), (at(120), false));
-        assert_eq!(take(Some(still), Ok(()), 120).pause(at(120)), None);
+        assert_eq!(take(Some(still), Ok(()), 120).retry_at(), None);
     }
 
     #[test]

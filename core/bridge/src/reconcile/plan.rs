@@ -5,11 +5,13 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_engine::action::Action;
 use lockstep_engine::driver::Verdict;
+use lockstep_engine::time::Monotonic;
 
 use super::progress::ReconcileProgress;
 use crate::checks::unmet::Resolution;
 use crate::checks::{self, readiness, release_image, vip};
 use crate::desired::{address, encryption_key, hosted_cluster, kubeconfig, node_pool, own_pool};
+use crate::model::image::Checked;
 use crate::model::managed_object::ManagedObject;
 use crate::model::source::Source;
 use crate::names::condition;
@@ -67,8 +69,9 @@ pub fn next_write(
         .or_else(|| write(ManagedObject::DpuCluster, kubeconfig::write(snapshot)))
 }
 
-/// Returns when the bridge must be reconciled again although no event arrives ("Requeue Strategy").
-pub fn verdict(snapshot: &BridgeSnapshot<'_>) -> Verdict {
+/// Returns when the bridge must be reconciled again although no event arrives ("Requeue Strategy"), after a pass that began at this
+/// instant.
+pub fn verdict(snapshot: &BridgeSnapshot<'_>, began: Monotonic) -> Verdict {
     if let Some((object, failure)) = snapshot.failures.first() {
         return retry::after(format!("{}: {failure}", object.title()), failure);
     }
@@ -83,17 +86,80 @@ pub fn verdict(snapshot: &BridgeSnapshot<'_>) -> Verdict {
     let is = |name: &str, holds: fn(&Condition) -> bool| snapshot.bridge.condition(name).is_some_and(holds);
     let is_waiting = !is(condition::PROVISIONED, |provisioned| provisioned.status == "True")
         && is(condition::READY, |ready| readiness::is_waiting(&ready.reason));
-    let mut delays: Vec<Duration> = Vec::new();
+    let mut instants: Vec<Monotonic> = Vec::new();
     if release_image::image_matters(snapshot) {
-        delays.extend(snapshot.checked_image().and_then(|checked| checked.pause(snapshot.now.monotonic)));
-    }
-    if let (Some(cluster), true) = (is_created, is_waiting) {
-        delays.push(readiness::remaining(cluster, snapshot.now));
+        instants.extend(snapshot.checked_image().and_then(Checked::retry_at));
     }
     if vip::check(snapshot).is_none() {
-        delays.extend(address::again_after(snapshot));
+        instants.extend(address::again_at(snapshot));
+    }
+    // An instant that has passed during the pass is due at once. One that had passed before was no reason to act, for example
+    // because there is no pull secret; an event will be.
+    let ahead = instants.into_iter().filter(|at| *at > began);
+    let mut delays: Vec<Duration> = ahead.map(|at| at.since(snapshot.now.monotonic)).collect();
+    if let (Some(cluster), true) = (is_created, is_waiting) {
+        // The status of this moment already reports a limit that has passed.
+        delays.extend(Some(readiness::remaining(cluster, snapshot.now)).filter(|delay| !delay.is_zero()));
     }
     delays.extend(address::look_again_after(snapshot));
-    let next = delays.into_iter().filter(|delay| !delay.is_zero()).min();
-    next.map_or(Verdict::Converged, Verdict::Requeue)
+    delays.into_iter().min().map_or(Verdict::Converged, Verdict::Requeue)
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstep_engine::action::{Class, Failure};
+    use lockstep_engine::object::Name;
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::{ADDRESS, Fixture, NOW};
+    use crate::model::address_request::AddressRequest;
+    use crate::names::REQUESTED_IPS;
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic::START + Duration::from_secs(seconds)
+    }
+
+    /// Returns when the bridge is reconciled again, in seconds, after a pass that took from one second to another.
+    fn again(fixture: &Fixture, began: u64, ended: u64) -> Option<u64> {
+        let mut snapshot = fixture.snapshot();
+        snapshot.now.monotonic = at(ended);
+        match verdict(&snapshot, at(began)) {
+            Verdict::Converged => None,
+            Verdict::Requeue(delay) => Some(delay.as_secs()),
+            retry @ Verdict::Retry { .. } => panic!("{retry:?}"),
+        }
+    }
+
+    /// The registry is due after a minute. What was due before the pass began could not be done in it, and must not be repeated
+    /// at once.
+    #[test]
+    fn a_query_that_becomes_due_during_a_pass_is_made_in_the_next() {
+        let mut fixture = Fixture::new(&json!({}));
+        let silence = Err(Failure::new(Class::Unavailable, "no answer"));
+        fixture.memory.image = Some(Checked::take(None, "image", "1".to_owned(), silence, at(0)));
+        for (began, ended, expected) in
+            [(0, 20, Some(40)), (59, 60, Some(0)), (59, 61, Some(0)), (60, 60, None), (60, 61, None)]
+        {
+            assert_eq!(again(&fixture, began, ended), expected, "{began} to {ended}");
+        }
+    }
+
+    /// The pass that makes a request makes no further one.
+    #[test]
+    fn a_request_for_an_address_that_becomes_due_during_a_pass_is_repeated_in_the_next() {
+        let mut fixture = Fixture::new(&json!({}));
+        fixture.cluster(NOW, &json!({})).service(&[], &json!({ REQUESTED_IPS[0]: ADDRESS }));
+        let pool =
+            json!({ "spec": { "addresses": [format!("{ADDRESS}/32")] }, "status": { "availableIPv4": 1 } });
+        fixture.see(Source::Pools, &Name::new("metallb-system", "vips"), pool);
+        assert!(vip::check(&fixture.snapshot()).is_none());
+        let address = ADDRESS.parse().expect("an address");
+        fixture.memory.asked = Some(AddressRequest::after(None, address, at(0)));
+        for (began, ended, expected) in
+            [(0, 20, Some(10)), (0, 30, Some(0)), (0, 90, Some(0)), (30, 31, None)]
+        {
+            assert_eq!(again(&fixture, began, ended), expected, "{began} to {ended}");
+        }
+    }
 }
