@@ -47,7 +47,9 @@ pub fn wanted(snapshot: &BridgeSnapshot<'_>) -> (DPFHCPBridgeStatus, Vec<Conditi
     findings.push(readiness::provisioned(snapshot, &ready));
     findings.push(ready);
     for finding in findings {
-        changed.extend(conditions::set(&mut status.conditions, finding, generation, snapshot.now));
+        let is_provisioned = finding.condition == condition::PROVISIONED;
+        let at = if is_provisioned { readiness::provisioned_at(snapshot) } else { snapshot.now };
+        changed.extend(conditions::set(&mut status.conditions, finding, generation, at));
     }
     mirror(snapshot, &mut status.conditions, &mut changed);
 

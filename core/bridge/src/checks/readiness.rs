@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use lockstep_engine::conditions::{Finding, Status};
 use lockstep_engine::object::metadata;
-use lockstep_engine::time::Now;
+use lockstep_engine::time::{Now, Wall};
 use serde_json::Value;
 
 use super::{encryption_key, exposure, upgrade};
@@ -167,9 +167,8 @@ pub fn provisioned(snapshot: &BridgeSnapshot<'_>, ready: &Finding) -> Finding {
     let cluster = snapshot.hosted_cluster().ours();
     let is_reported = before.is_some_and(|before| {
         // The condition may refer to an earlier HostedCluster.
-        let created = |cluster: &Value| metadata(cluster, "creationTimestamp").parse::<Timestamp>().ok();
         let is_of_this = |created| before.last_transition_time.0 >= created;
-        before.status == "True" && cluster.and_then(created).is_none_or(is_of_this)
+        before.status == "True" && cluster.and_then(creation).is_none_or(is_of_this)
     });
     // Another client may have removed the status. HyperShift completes a version only with nodes.
     let is_shown = before.is_none() && cluster.is_some_and(was_complete);
@@ -199,6 +198,18 @@ pub fn provisioned(snapshot: &BridgeSnapshot<'_>, ready: &Finding) -> Finding {
     Finding { condition: condition::PROVISIONED, status, reason, message: message.to_owned() }
 }
 
+/// Returns the time of a transition of `Provisioned`. It is not before the creation of the HostedCluster, which the clock of the
+/// API server shows: if the clock of this process is behind, the condition would seem to refer to an earlier HostedCluster.
+pub fn provisioned_at(snapshot: &BridgeSnapshot<'_>) -> Now {
+    let created = snapshot.hosted_cluster().ours().and_then(creation).map(Wall::from_timestamp);
+    let now = snapshot.now;
+    Now { wall: created.map_or(now.wall, |created| now.wall.max(created)), ..now }
+}
+
+fn creation(cluster: &Value) -> Option<Timestamp> {
+    metadata(cluster, "creationTimestamp").parse().ok()
+}
+
 /// Returns whether a reason of `Ready` reports work in progress.
 pub fn is_waiting(reason: &str) -> bool {
     !matches!(reason, reason::VALIDATION_FAILED | reason::WATCH_FAILED)
@@ -206,9 +217,7 @@ pub fn is_waiting(reason: &str) -> bool {
 
 /// Returns the remaining time for a HostedCluster to become ready.
 pub fn remaining(cluster: &Value, now: Now) -> Duration {
-    let Ok(created) = metadata(cluster, "creationTimestamp").parse::<Timestamp>() else {
-        return PROVISIONING_MAX;
-    };
+    let Some(created) = creation(cluster) else { return PROVISIONING_MAX };
     let age = now.wall.timestamp().duration_since(created);
     PROVISIONING_MAX.saturating_sub(Duration::try_from(age).unwrap_or_default())
 }
@@ -249,6 +258,22 @@ mod tests {
         assert_eq!(late(reason::VALIDATION_FAILED), reason::IN_PROGRESS);
         assert_eq!(late(reason::WATCH_FAILED), reason::IN_PROGRESS);
         assert_eq!(after("", Some(NOW), false, reason::WAITING_FOR_CONTROL_PLANE), reason::IN_PROGRESS);
+    }
+
+    /// The API server sets the creation time of the cluster, and the operator that of the condition.
+    #[test]
+    fn a_cluster_stays_provisioned_although_the_clock_of_the_operator_is_behind() {
+        let (created, complete) = ("2026-01-01T12:30:00Z", json!({ "history": [{ "state": "Completed" }] }));
+        let mut fixture = Fixture::new(&json!({}));
+        fixture.cluster(created, &json!({ "version": complete }));
+        let (status, _) = crate::status::wanted(&fixture.snapshot());
+        let provisioned = |status: &Value| {
+            let mut fixture = Fixture::new(status);
+            fixture.cluster(created, &json!({ "version": complete }));
+            let ready = Finding::broken(condition::READY, reason::WAITING_FOR_CONTROL_PLANE, String::new());
+            provisioned(&fixture.snapshot(), &ready).reason
+        };
+        assert_eq!(provisioned(&json!(status)), reason::COMPLETED);
     }
 
     #[test]
