@@ -38,9 +38,9 @@ impl Clock {
         Monotonic::from_elapsed(self.start.elapsed())
     }
 
-    /// Returns the runtime's instant for a reading. A reading that is too far ahead becomes a year after the start.
+    /// Returns the runtime's instant for a reading. A reading that is too far ahead becomes a year from now.
     pub fn instant(&self, at: Monotonic) -> Instant {
         const FAR: Duration = Duration::from_hours(365 * 24);
-        self.start + at.elapsed().min(FAR)
+        self.start + at.elapsed().min(self.start.elapsed() + FAR)
     }
 }

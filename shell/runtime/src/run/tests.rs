@@ -39,6 +39,26 @@ async fn it_starts_and_wakes_at_the_deadline() {
     assert_eq!(*seen.lock().unwrap(), [(0, Event::Started), (5000, Event::TimerFired)]);
 }
 
+/// A deadline that became an earlier instant would be due again after each step.
+#[tokio::test(start_paused = true)]
+async fn it_wakes_once_at_each_deadline_after_a_year() {
+    const YEAR: Duration = Duration::from_hours(366 * 24);
+    let deadlines = [YEAR / 2, YEAR, YEAR + SECOND * 5];
+    let mut next = deadlines.into_iter();
+    let (machine, seen) = Scripted::new(move |_, deadline| {
+        *deadline = next.next().map(at);
+        Vec::new()
+    });
+    let driver = driver(machine, client(|_| async { json(200, &json!({})) }), Options::default());
+    let (trigger, shutdown) = shutdown::channel();
+    let task = tokio::spawn(driver.run(shutdown));
+    sleep(YEAR + SECOND * 60).await;
+    trigger.pull();
+    task.await.unwrap();
+    let stepped = seen.lock().unwrap().iter().map(|(at, _)| Duration::from_millis(*at)).collect::<Vec<_>>();
+    assert_eq!(stepped, [&[Duration::ZERO], deadlines.as_slice()].concat());
+}
+
 #[tokio::test(start_paused = true)]
 async fn requests_in_flight_are_bounded_and_begin_in_order() {
     let most = Arc::new(AtomicUsize::new(0));
