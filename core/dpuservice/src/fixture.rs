@@ -2,8 +2,11 @@
 
 use lockstep_crds::dpuservice::DPUServiceSpec;
 use lockstep_engine::object::Name;
+use lockstep_engine::operator::Config;
+use lockstep_engine::recording::Recordable as _;
 use serde_json::{Value, json};
 
+use crate::Operator;
 use crate::desired::application::manifest;
 use crate::model::application::App;
 use crate::model::cluster::Cluster;
@@ -11,6 +14,7 @@ use crate::model::project::{self, Project};
 use crate::model::secret::Secret;
 use crate::model::service::Service;
 use crate::names::{ARGO_NAMESPACE, CLUSTER, MANAGED_BY, MANAGER, SERVER};
+use crate::state::Controller;
 use crate::store::Store;
 use crate::store::cluster_access::Found;
 
@@ -97,8 +101,11 @@ impl Fixture {
     /// The Application is as the spec of the service requires, synced and healthy.
     pub(crate) fn app(&mut self, name: &str, on: &str, change: impl FnOnce(&mut Value)) -> &mut Self {
         let mut object = manifest(&service(), &self.spec, &cluster(on), &format!("https://{on}"));
-        let annotations = object["metadata"]["annotations"].clone();
-        object["metadata"] = self.metadata(&argo(name), &annotations);
+        let wanted = object["metadata"].take();
+        object["metadata"] = self.metadata(&argo(name), &wanted["annotations"]);
+        for field in ["labels", "finalizers"] {
+            object["metadata"][field] = wanted[field].clone();
+        }
         object["status"] = json!({ "sync": { "status": "Synced" }, "health": { "status": "Healthy" } });
         change(&mut object);
         self.store.applications.observe(argo(name), App::read(&object).expect("an Application"));
@@ -118,6 +125,13 @@ impl Fixture {
         };
         self.store.found.insert(cluster(name), found);
         self
+    }
+
+    /// Returns a controller that has seen the objects.
+    pub(crate) fn controller(self) -> Controller {
+        let mut state = Operator::new(Config::default()).checkpoint()().expect("JSON");
+        let controller = serde_json::from_value(state["controller"].take());
+        Controller { store: self.store, ..controller.expect("the state of a controller") }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Source: "Status", "Reconcile the status of the DPUService".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::dpuservice::DPUServiceStatus;
@@ -26,12 +26,14 @@ use crate::rollout::{paused, rolled_out, withheld};
 use crate::source::Source;
 use crate::store::Store;
 
-/// Returns the desired status, and the conditions that it changes. The failures are those of writes, by cluster.
+/// Returns the desired status, and the conditions that it changes. The failures are those of writes, by cluster. The contested
+/// clusters have an Application that differs although it was applied.
 pub fn wanted(
     store: &Store,
     key: &Name,
     service: &Service,
     failures: &BTreeMap<Name, Failure>,
+    contested: &BTreeSet<Name>,
     now: Now,
 ) -> (DPUServiceStatus, Vec<Condition>) {
     let mut status = service.status.clone();
@@ -42,7 +44,7 @@ pub fn wanted(
     }
     let apps = apps(store, key);
     let withheld = service.spec.as_ref().map(|spec| withheld(store, key, spec)).unwrap_or_default();
-    let seen = Seen { store, service, apps: &apps, failures, withheld };
+    let seen = Seen { store, service, apps: &apps, failures, contested, withheld };
     let findings = [seen.clusters(), seen.secrets(), seen.project(), seen.reconciled(), seen.ready()];
     let mut findings: Vec<Finding> = findings.into_iter().map(|finding| judged(store, finding)).collect();
     findings.push(blind(store).unwrap_or_else(|| summary(&findings)));

@@ -213,9 +213,11 @@ impl Controller {
         self.store.note_held_up(key, now);
         missing.extend(ends(&self.store, key, &missing, now));
         let is_new = |(task, action): &(Task, Action)| pass.tried.get(task) != Some(&mark(action));
-        let (tasks, actions): (Vec<Task>, Vec<Action>) =
-            missing.into_iter().filter(is_new).take(AT_A_TIME).unzip();
+        let (new, tried): (Vec<_>, Vec<_>) = missing.into_iter().partition(is_new);
+        let (tasks, actions): (Vec<Task>, Vec<Action>) = new.into_iter().take(AT_A_TIME).unzip();
         if tasks.is_empty() {
+            let applied = tried.into_iter().map(|(task, _)| task).filter(|task| task.what == What::Apply);
+            pass.contested = applied.map(|task| task.cluster).collect();
             self.complain_of_names(key, &mut pass);
             return self.report(key, &pass, now);
         }
@@ -290,7 +292,8 @@ impl Controller {
 
     fn report(&mut self, key: &Name, pass: &Pass, now: Now) -> Next<Stage> {
         let Some(service) = self.store.services.get(key) else { return Next::Done(Verdict::Converged) };
-        let (wanted, changed) = status::wanted(&self.store, key, service, &pass.failures, now);
+        let (wanted, changed) =
+            status::wanted(&self.store, key, service, &pass.failures, &pass.contested, now);
         // A mistake that users must correct is not a failure of the controller, unless something else has failed.
         let failures = || pass.failures.iter();
         let failed = failures().find(|(_, failure)| failure.class != Class::Invalid).or(failures().next());
@@ -313,3 +316,6 @@ fn mark(action: &Action) -> String {
     let Action::Kube(KubeRequest::Apply { manifest, .. }) = action else { return String::new() };
     annotation(manifest, APPLIED).unwrap_or_default().to_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The conditions of a service, except their summary.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockstep_engine::action::Failure;
 use lockstep_engine::conditions::{Finding, Status};
@@ -17,6 +17,9 @@ use crate::names::{condition, reason};
 use crate::rollout::Withheld;
 use crate::store::Store;
 
+/// What was applied has been changed since, or when the API server stored it.
+const CONTESTED: &str = "it differs from what was applied: another client or an admission webhook changes it";
+
 /// The input of the conditions.
 pub(super) struct Seen<'a> {
     pub(super) store: &'a Store,
@@ -24,6 +27,8 @@ pub(super) struct Seen<'a> {
     pub(super) apps: &'a BTreeMap<&'a Name, Option<&'a App>>,
     /// The failures of writes, by cluster.
     pub(super) failures: &'a BTreeMap<Name, Failure>,
+    /// The clusters with an Application that differs although it was applied.
+    pub(super) contested: &'a BTreeSet<Name>,
     /// The clusters with an Application that is not written now.
     pub(super) withheld: Withheld<'a>,
 }
@@ -202,7 +207,8 @@ impl Seen<'_> {
                 Some(failure) => Some(format!("not written yet: {}", failure.message)),
                 None => match self.withheld.get(cluster) {
                     Some(why) => Some(why.to_string()),
-                    None => app.is_none().then(|| "no Application yet".to_owned()),
+                    None if app.is_none() => Some("no Application yet".to_owned()),
+                    None => self.contested.contains(cluster).then(|| CONTESTED.to_owned()),
                 },
             },
         }

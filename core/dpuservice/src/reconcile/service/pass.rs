@@ -19,6 +19,9 @@ pub struct Pass {
     /// The attempted writes, with the digest of what was applied: the desired state may have changed in the meantime.
     #[serde(with = "pairs")]
     pub(super) tried: BTreeMap<Task, String>,
+    /// The clusters with an Application that differs although this pass has applied it.
+    #[serde(default)]
+    pub(super) contested: BTreeSet<Name>,
     /// Whether the cache turned out to be stale.
     pub(super) lags: bool,
     /// The failures, by cluster.
