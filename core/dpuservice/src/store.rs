@@ -55,6 +55,10 @@ pub struct Store {
     pub claims: BTreeMap<Name, Claim>,
     /// Why the last write of the AppProject failed.
     pub project_failure: Option<Failure>,
+    /// Whether the API server has refused the field `retry.refresh` of Applications since they were last listed: the CRD of
+    /// Argo CD before 3.2 does not declare it (decision 70).
+    #[serde(default)]
+    pub refuses_refresh: bool,
     /// The Applications of other owners, whose names are taken.
     pub taken: BTreeSet<Name>,
     /// The shared objects that could not be removed, and why.

@@ -108,6 +108,8 @@ impl Control for Controller {
                 for (_, app) in self.store.applications.complete_list() {
                     self.application_gone(&app);
                 }
+                // Argo CD may have been upgraded.
+                self.store.refuses_refresh = false;
             }
         }
         self.store.failing.remove(&source);

@@ -302,6 +302,51 @@ fn a_missing_argo_cd_is_reported_and_used_once_it_is_installed() {
     assert_eq!(bench.in_argo("Secret"), Vec::<String>::new());
 }
 
+/// The CRD of Argo CD before 3.2 does not declare `retry.refresh`, and an apply with an undeclared field is refused.
+#[test]
+fn services_are_deployed_although_the_crd_lacks_a_field() {
+    let definition = lockstep_external::definitions(&[lockstep_external::System::ArgoCd])
+        .into_iter()
+        .find(|definition| definition["metadata"]["name"] == "applications.argoproj.io")
+        .expect("the CRD of Applications");
+    let mut without = definition.clone();
+    let retry = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/syncPolicy/properties/retry/properties";
+    let retry = without.pointer_mut(retry).and_then(Value::as_object_mut).expect("the fields of retry");
+    assert!(retry.remove("refresh").is_some());
+    let refresh =
+        |bench: &mut Bench| bench.application("hbn-01")["spec"]["syncPolicy"]["retry"]["refresh"].clone();
+    let install = |bench: &mut Bench, definition: &Value| {
+        let versions = json!({ "spec": { "versions": definition["spec"]["versions"] } });
+        bench.cluster.merge("CustomResourceDefinition", "", "applications.argoproj.io", &versions);
+        bench.cluster.advance(Duration::from_mins(1));
+    };
+
+    let mut bench = Bench::new();
+    install(&mut bench, &without);
+    for cluster in ["dpu-cluster-01", "dpu-cluster-02"] {
+        bench.join(cluster);
+    }
+    for name in ["hbn", "dms"] {
+        bench.cluster.create(&service(name));
+    }
+    bench.cluster.advance(Duration::from_mins(5));
+    for name in ["hbn", "dms"] {
+        assert_eq!(bench.ready(name), "True/Success", "{}", bench.conditions(name));
+    }
+    assert_eq!(refresh(&mut bench), Value::Null);
+
+    // After an upgrade, the next leader sends the field with the next change.
+    install(&mut bench, &definition);
+    bench.cluster.crash(bench.cluster.processes() - 1, Some(Duration::ZERO));
+    bench.cluster.advance(Duration::from_mins(30));
+    assert_eq!(refresh(&mut bench), Value::Null);
+    let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });
+    bench.cluster.merge("DPUService", "default", "hbn", &change);
+    bench.cluster.advance(Duration::from_mins(5));
+    assert_eq!(refresh(&mut bench), true);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
 #[test]
 fn no_cluster_is_no_error() {
     let mut bench = Bench::new();

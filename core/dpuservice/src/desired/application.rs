@@ -13,7 +13,7 @@ use lockstep_engine::write::create_or_apply;
 use serde_json::{Value, json};
 
 use super::values::values;
-use crate::model::application::{App, application_ref};
+use crate::model::application::{App, application_ref, without_refresh};
 use crate::model::owner::label_value;
 use crate::names::{
     self, APPLIED, ARGO_FINALIZER, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, PROJECT,
@@ -31,6 +31,7 @@ const RELEASE_MAX_BYTES: usize = 53;
 /// It is created without values, and in such a way that Argo CD does not deploy it yet. The apply that follows sets all
 /// fields. A later apply could never remove a field that was created and not applied.
 pub fn write(
+    store: &Store,
     service: &Name,
     spec: &DPUServiceSpec,
     cluster: &Name,
@@ -47,9 +48,14 @@ pub fn write(
         Place::New(name) => {
             Some(create_or_apply(application_ref(&name), bare(with_name(manifest, &name)), None))
         }
-        Place::Existing(name, app) => app
-            .differs(&manifest)
-            .then(|| create_or_apply(application_ref(name), with_name(manifest, name), Some(&app.uid))),
+        Place::Existing(name, app) => app.differs(&manifest).then(|| {
+            let mut manifest = with_name(manifest, name);
+            // The digest stays the same. Otherwise every Application would count as changed when the server accepts it.
+            if store.refuses_refresh {
+                without_refresh(&mut manifest["spec"]);
+            }
+            create_or_apply(application_ref(name), manifest, Some(&app.uid))
+        }),
     }
 }
 
@@ -108,7 +114,7 @@ pub fn manifest(service: &Name, spec: &DPUServiceSpec, cluster: &Name, server: &
                 "automated": { "prune": true, "selfHeal": true },
                 "syncOptions": ["CreateNamespace=true"],
                 // By default, Argo CD abandons a source after five attempts: a cluster that is down for longer would never
-                // get it. The next attempt uses the newest version within a range; it does not use a changed spec.
+                // get it. With `refresh`, the next attempt uses the newest version within a range; it never uses a changed spec.
                 "retry": {
                     "limit": -1,
                     "refresh": true,

@@ -18,8 +18,10 @@ use crate::names::{
     self, APPLIED, CLUSTER, CLUSTER_NAME, CLUSTER_NAMESPACE, SERVICE, SERVICE_NAME, SERVICE_NAMESPACE,
 };
 
-/// Whether an operation that is retried resolves its revision again.
-const REFRESH: &str = "/syncPolicy/retry/refresh";
+/// Where a spec says how failed operations are retried.
+pub const RETRY: &str = "/syncPolicy/retry";
+/// Its field that says whether each attempt resolves the revision again. The CRDs of Argo CD before 3.2 do not declare it.
+pub const REFRESH: &str = "refresh";
 
 /// An Application that was created for a service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -157,11 +159,10 @@ impl App {
     /// Returns whether it differs from its desired state.
     pub fn differs(&self, manifest: &Value) -> bool {
         let (wanted, mut spec) = (&manifest["metadata"], manifest["spec"].clone());
-        // The CRDs of Argo CD before 3.2 do not have this field, so the API server drops it.
-        if self.spec.whole.pointer(REFRESH).is_none()
-            && let Some(retry) = spec.pointer_mut("/syncPolicy/retry").and_then(Value::as_object_mut)
-        {
-            retry.remove("refresh");
+        // It was applied without this field to a server that refused it. That alone causes no other apply: the server may
+        // still refuse it, and a typed update of an older Argo CD drops it.
+        if self.spec.whole.pointer(RETRY).is_none_or(|retry| retry.get(REFRESH).is_none()) {
+            without_refresh(&mut spec);
         }
         let holds =
             |finalizer: &Value| self.finalizers.as_array().is_some_and(|held| held.contains(finalizer));
@@ -169,6 +170,13 @@ impl App {
             || !covers(&self.spec.whole, &spec)
             || !covers(&self.labels, &wanted["labels"])
             || !wanted["finalizers"].as_array().into_iter().flatten().all(holds)
+    }
+}
+
+/// Removes the field from a spec that a server may refuse.
+pub fn without_refresh(spec: &mut Value) {
+    if let Some(retry) = spec.pointer_mut(RETRY).and_then(Value::as_object_mut) {
+        retry.remove(REFRESH);
     }
 }
 

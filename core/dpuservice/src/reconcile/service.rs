@@ -45,7 +45,7 @@ use super::verdict::lagging;
 use super::{orphans, service_delete};
 use crate::desired::application::{free_name, possible_names};
 use crate::destination::{is_prepared, server};
-use crate::model::application::App;
+use crate::model::application::{App, REFRESH, RETRY};
 use crate::model::service::{Service, service_ref};
 use crate::names::{self, APPLIED, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
 use crate::state::Controller;
@@ -53,6 +53,9 @@ use crate::status;
 
 /// The maximum number of writes of one service in flight.
 const AT_A_TIME: usize = 10;
+
+/// In the message of an API server with a CRD of Argo CD before 3.2.
+const REFUSED: &str = ".spec.syncPolicy.retry.refresh: field not declared in schema";
 
 /// What the reconcile of a service waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -284,9 +287,20 @@ impl Controller {
                     pass.lags = true;
                 }
                 Err(failure) => {
+                    self.note_refresh_refused(&failure);
                     pass.failures.insert(task.cluster, failure);
                 }
             }
+        }
+    }
+
+    /// Records that the server does not know `retry.refresh` (decision 70). The pass then applies without it.
+    fn note_refresh_refused(&mut self, failure: &Failure) {
+        let is_refused = failure.class == Class::Invalid && failure.message.contains(REFUSED);
+        if is_refused && !self.store.refuses_refresh {
+            self.store.refuses_refresh = true;
+            // Passes of other services have failed too.
+            self.wake_services();
         }
     }
 
@@ -311,10 +325,12 @@ impl Controller {
     }
 }
 
-/// Returns the text that distinguishes an apply from others of the same Application.
+/// Returns the text that distinguishes an apply from others of the same Application: the digest of what it applies, and whether
+/// it has the field that a server may refuse.
 fn mark(action: &Action) -> String {
     let Action::Kube(KubeRequest::Apply { manifest, .. }) = action else { return String::new() };
-    annotation(manifest, APPLIED).unwrap_or_default().to_owned()
+    let has_refresh = manifest["spec"].pointer(RETRY).is_some_and(|retry| retry.get(REFRESH).is_some());
+    format!("{} {has_refresh}", annotation(manifest, APPLIED).unwrap_or_default())
 }
 
 #[cfg(test)]

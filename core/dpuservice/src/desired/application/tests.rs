@@ -121,7 +121,7 @@ fn it_is_created_bare_and_then_applied_whole() {
     let (service, cluster) = (Name::new("default", "hbn"), Name::new("dpf", "dpu-01"));
     let name = Name::new(ARGO_NAMESPACE, "hbn-01");
     let Some(Action::Kube(KubeRequest::Create { manifest: created, .. })) =
-        write(&service, &spec(), &cluster, "https://a", Place::New(name.clone()))
+        write(&Store::default(), &service, &spec(), &cluster, "https://a", Place::New(name.clone()))
     else {
         panic!("it is created")
     };
@@ -130,7 +130,7 @@ fn it_is_created_bare_and_then_applied_whole() {
 
     let app = App::read(&created).unwrap();
     let Some(Action::Kube(KubeRequest::Apply { manifest: applied, .. })) =
-        write(&service, &spec(), &cluster, "https://a", Place::Existing(&name, &app))
+        write(&Store::default(), &service, &spec(), &cluster, "https://a", Place::Existing(&name, &app))
     else {
         panic!("it is applied")
     };
@@ -139,7 +139,10 @@ fn it_is_created_bare_and_then_applied_whole() {
     kept["metadata"]["labels"]["team"] = json!("blue");
     kept["spec"]["revisionHistoryLimit"] = json!(3);
     let app = App::read(&kept).unwrap();
-    assert_eq!(write(&service, &spec(), &cluster, "https://a", Place::Existing(&name, &app)), None);
+    assert_eq!(
+        write(&Store::default(), &service, &spec(), &cluster, "https://a", Place::Existing(&name, &app)),
+        None
+    );
 
     for drift in
         ["/spec/destination/server", "/metadata/annotations/dpu.nvidia.com~1applied", "/spec/syncPolicy"]
@@ -148,13 +151,15 @@ fn it_is_created_bare_and_then_applied_whole() {
         *drifted.pointer_mut(drift).unwrap() = json!("something else");
         let app = App::read(&drifted).unwrap();
         assert!(
-            write(&service, &spec(), &cluster, "https://a", Place::Existing(&name, &app)).is_some(),
+            write(&Store::default(), &service, &spec(), &cluster, "https://a", Place::Existing(&name, &app))
+                .is_some(),
             "{drift}"
         );
     }
     let mut changed = spec();
     changed.values = Some(serde_json::Map::from_iter([("a".to_owned(), json!(1))]));
-    let with_more = write(&service, &changed, &cluster, "https://a", Place::Existing(&name, &app));
+    let with_more =
+        write(&Store::default(), &service, &changed, &cluster, "https://a", Place::Existing(&name, &app));
     assert!(with_more.is_some());
 }
 
@@ -165,7 +170,10 @@ fn what_has_been_taken_out_of_the_values_is_noticed() {
     let mut more = spec();
     more.values = Some(serde_json::Map::from_iter([("a".to_owned(), json!(1))]));
     let app = App::read(&manifest(&service, &more, &cluster, "https://a")).unwrap();
-    assert!(write(&service, &spec(), &cluster, "https://a", Place::Existing(&name, &app)).is_some());
+    assert!(
+        write(&Store::default(), &service, &spec(), &cluster, "https://a", Place::Existing(&name, &app))
+            .is_some()
+    );
 }
 
 #[test]
@@ -185,7 +193,10 @@ fn the_service_and_cluster_are_read_from_labels_or_annotations() {
     let app = App::read(&relabelled).unwrap();
     assert_eq!(app.service, service, "the annotation counts");
     let name = Name::new(ARGO_NAMESPACE, "hbn-01");
-    assert!(write(&service, &spec(), &cluster, "https://a", Place::Existing(&name, &app)).is_some());
+    assert!(
+        write(&Store::default(), &service, &spec(), &cluster, "https://a", Place::Existing(&name, &app))
+            .is_some()
+    );
     assert!(App::read(&json!({ "metadata": { "name": "somebody-elses" } })).is_none());
 }
 

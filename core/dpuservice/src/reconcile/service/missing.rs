@@ -67,7 +67,7 @@ pub(super) fn missing(store: &Store, key: &Name, spec: &DPUServiceSpec, pass: &P
         } else {
             continue;
         };
-        if let Some(action) = write(key, spec, cluster, server, place) {
+        if let Some(action) = write(store, key, spec, cluster, server, place) {
             missing.push((task(cluster, &application, what), action));
         }
     }

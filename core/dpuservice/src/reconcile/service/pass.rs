@@ -16,7 +16,7 @@ pub struct Pass {
     pub(super) gone: BTreeSet<Name>,
     /// Clusters with more than one Application, confirmed by the server.
     pub(super) doubled: BTreeSet<Name>,
-    /// The attempted writes, with the digest of what was applied: the desired state may have changed in the meantime.
+    /// The attempted writes, with what distinguishes an apply from others: the desired state may have changed in the meantime.
     #[serde(with = "pairs")]
     pub(super) tried: BTreeMap<Task, String>,
     /// The clusters with an Application that differs although this pass has applied it.

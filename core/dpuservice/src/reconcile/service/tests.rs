@@ -2,11 +2,13 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use lockstep_engine::action::Success;
+use lockstep_engine::operator::Control as _;
 use lockstep_engine::time::{Monotonic, Wall};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::fixture::{self, Fixture};
+use crate::key::Key;
 
 fn now() -> Now {
     Now { wall: Wall::from_timestamp(Timestamp::UNIX_EPOCH), monotonic: Monotonic::START }
@@ -80,4 +82,44 @@ fn an_application_that_differs_after_its_apply_is_reported() {
             );
         }
     }
+}
+
+/// Argo CD before 3.2 does not declare it.
+#[test]
+fn a_field_that_the_server_does_not_know_is_left_out() {
+    const REFRESH: &str = "/spec/syncPolicy/retry/refresh";
+    let is_bare = |object: &mut Value| {
+        object["metadata"]["annotations"][APPLIED] = json!("");
+        object["spec"]["syncPolicy"] = Value::Null;
+    };
+    let mut controller = on(&["c1", "c2"], is_bare);
+    let key = fixture::service();
+    let (wanted, stage) = applies(controller.act(&key, Box::default(), now()));
+    assert!(wanted.len() == 2 && wanted.iter().all(|it| *it.pointer(REFRESH).expect("a field") == true));
+    let refusal = "failed to create typed patch object (dpf-argo-cd-system/c1; argoproj.io/v1alpha1, Kind=Application): \
+                   .spec.syncPolicy.retry.refresh: field not declared in schema";
+    let refusals = vec![Err(Failure::new(Class::Invalid, refusal)); 2];
+    let (without, stage) = applies(controller.resume_service(&key, stage, refusals, now()));
+    assert_eq!(without.len(), 2, "both are written again, in the same pass");
+    assert!(without.iter().all(|it| it.pointer(REFRESH).is_none()));
+    assert!(controller.outbox.woken.contains(&Key::Service(key.clone())), "other services have failed too");
+
+    let answers = without.into_iter().zip(["98", "99"]).map(|(it, version)| Ok(stored(it, version, |_| ())));
+    let next = controller.resume_service(&key, stage, answers.collect(), now());
+    assert_eq!(written(&next, "ApplicationsReconciled").0, "True/Success");
+    controller.outbox.woken.clear();
+    let (again, _) = applies(controller.act(&key, Box::default(), now()));
+    assert!(again.is_empty(), "they are as they should be: {again:?}");
+
+    // Argo CD may have been upgraded since. That alone changes no Application.
+    controller.list_started(&names::application());
+    for (name, app) in controller.store.applications.clone().iter() {
+        controller.store.applications.observe(name.clone(), app.clone());
+    }
+    controller.list_completed(&names::application());
+    let (again, _) = applies(controller.act(&key, Box::default(), now()));
+    assert!(again.is_empty(), "{again:?}");
+    controller.store.applications = on(&["c1"], is_bare).store.applications;
+    let (wanted, _) = applies(controller.act(&key, Box::default(), now()));
+    assert_eq!(wanted[0].pointer(REFRESH), Some(&json!(true)));
 }
