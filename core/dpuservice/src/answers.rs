@@ -88,13 +88,14 @@ mod tests {
 
     use k8s_openapi::jiff::Timestamp;
     use lockstep_engine::machine::{Event, Machine as _};
-    use lockstep_engine::operator::Config;
+    use lockstep_engine::operator::{Config, Control as _};
     use lockstep_engine::recording::Recordable as _;
     use lockstep_engine::time::{Monotonic, Now, Wall};
     use serde_json::json;
 
     use super::*;
     use crate::Operator;
+    use crate::names::{ARGO_NAMESPACE, CLUSTER};
     use crate::source::Source;
 
     /// Returns a controller whose lists had these objects of one source, and nothing else.
@@ -131,6 +132,32 @@ mod tests {
         controller.outbox.woken.clear();
         controller.confirm_service(&name, &object("agent", "3"));
         assert_eq!(controller.outbox.woken, []);
+    }
+
+    /// Otherwise a cluster would have no Secret of Argo CD until the next resync.
+    #[test]
+    fn both_clusters_of_a_secret_that_is_now_of_another_one_are_enqueued() {
+        let secret = |cluster: &str, version: &str| {
+            let mut secret = object("copy", version);
+            secret["metadata"]["namespace"] = json!(ARGO_NAMESPACE);
+            secret["metadata"]["annotations"] = json!({ CLUSTER: format!("dpf/{cluster}") });
+            secret
+        };
+        for is_watched in [false, true] {
+            let mut controller = listed(Source::Secrets, vec![secret("east", "1")]);
+            let changed = secret("west", "2");
+            if is_watched {
+                controller.observed(&Source::Secrets.kind(), &Arc::new(changed));
+            } else {
+                controller.absorb_secret(&changed);
+            }
+            let woken = ["east", "west"].map(|name| Key::Cluster(Name::new("dpf", name)));
+            assert!(
+                woken.iter().all(|key| controller.outbox.woken.contains(key)),
+                "{is_watched}: {:?}",
+                controller.outbox.woken
+            );
+        }
     }
 
     #[test]

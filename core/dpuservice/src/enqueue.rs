@@ -96,12 +96,16 @@ impl Controller {
     }
 
     /// Enqueues the keys that depend on a changed Secret: services depend on the server in it, and other clusters may wait
-    /// for that server.
+    /// for that server. If it is now the Secret of another cluster, the one before may have none, and the other one several.
     pub(crate) fn secret_changed(&mut self, before: Option<&Secret>, secret: &Secret) {
         let relevant = |secret: &Secret| (secret.cluster.clone(), secret.server.clone(), secret.deleting);
         let is_argos = secret.cluster.is_some() || before.is_some_and(|before| before.cluster.is_some());
         if is_argos && before.map(relevant) != Some(relevant(secret)) {
             self.wake_services();
+        }
+        if let Some(before) = before.filter(|before| before.cluster != secret.cluster) {
+            let clusters = [&before.cluster, &secret.cluster].into_iter().flatten();
+            self.outbox.woken.extend(clusters.cloned().map(Key::Cluster));
         }
         if let Some(Secret { cluster: Some(cluster), server, .. }) = before
             && (cluster, server) != (secret.cluster.as_ref().unwrap_or(cluster), &secret.server)

@@ -142,11 +142,9 @@ impl Control for Controller {
             Some(Source::Secrets) => {
                 let secret = Secret::read(object);
                 let before = self.store.secrets.get(&name).cloned();
-                let concerns = secret.cluster.clone().or_else(|| before.as_ref()?.cluster.clone());
                 if self.store.secrets.observe(name.clone(), secret.clone()) {
                     self.secret_changed(before.as_ref(), &secret);
                     self.wake_readers(&name);
-                    self.outbox.woken.extend(concerns.map(Key::Cluster));
                 }
             }
             Some(Source::Projects) => {
