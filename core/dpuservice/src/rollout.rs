@@ -94,6 +94,8 @@ struct Progress<'a> {
     limit: usize,
     canaries: BTreeSet<Name>,
     members: Vec<Member<'a>>,
+    /// The clusters that have no Application yet. They delay no other.
+    without: Vec<&'a Name>,
 }
 
 impl<'a> Progress<'a> {
@@ -101,9 +103,13 @@ impl<'a> Progress<'a> {
         let rollout = spec.rollout.as_ref()?;
         let limit = rollout.limit(store.staying().count());
         let members = staying_apps(store, key).filter_map(|app| Member::read(store, key, spec, app));
+        let members: Vec<Member<'_>> = members.collect();
+        let served: BTreeSet<&Name> = members.iter().map(|member| member.cluster).collect();
+        let without = store.staying().map(|(cluster, _)| cluster).filter(|cluster| !served.contains(cluster));
+        let without = without.collect();
         let canaries = rollout.canaries.iter().filter_map(|canary| canary.split_once('/'));
         let canaries = canaries.map(|(namespace, name)| Name::new(namespace, name)).collect();
-        Some(Self { limit, canaries, members: members.collect() })
+        Some(Self { limit, canaries, members, without })
     }
 
     fn is_canary(&self, member: &Member<'_>) -> bool {
@@ -228,7 +234,7 @@ pub fn rolled_out(store: &Store, key: &Name, service: &Service) -> Option<Findin
         };
         members.take(NAMED).map(title).collect::<Vec<_>>().join(", ")
     };
-    if progress.members.iter().all(|member| member.is_changed) {
+    if progress.without.is_empty() && progress.members.iter().all(|member| member.is_changed) {
         let message = format!("every cluster has been brought to generation {generation}");
         return Some(Finding::valid(condition::ROLLED_OUT, reason::ALL_CLUSTERS_CHANGED, message));
     }
@@ -242,6 +248,12 @@ pub fn rolled_out(store: &Store, key: &Name, service: &Service) -> Option<Findin
         if !unready.is_empty() {
             message += "; not ready yet: ";
             message += &unready;
+        }
+        let without: Vec<String> =
+            progress.without.iter().take(NAMED).map(|cluster| store.title(cluster)).collect();
+        if !without.is_empty() {
+            message += "; no Application yet: ";
+            message += &without.join(", ");
         }
         (reason::ROLLING_OUT, message)
     };
@@ -290,7 +302,8 @@ mod tests {
             is_free: state == 'x',
         };
         let members = apps.iter().zip(states.chars()).map(member).collect();
-        Progress { limit, canaries: canaries.iter().map(|index| cluster(*index)).collect(), members }
+        let canaries = canaries.iter().map(|index| cluster(*index)).collect();
+        Progress { limit, canaries, members, without: Vec::new() }
     }
 
     #[test]
@@ -350,6 +363,32 @@ mod tests {
         };
         assert_eq!(of("p").as_deref(), Some(SINCE));
         assert_eq!((of("n"), of("f"), of("old")), (None, None, None));
+    }
+
+    #[test]
+    fn a_rollout_has_ended_when_every_cluster_has_an_application() {
+        for (with_app, expected) in [
+            (&[][..], "at most 1 at a time; no Application yet: c1, c2, c3"),
+            (&["c1", "c3"], "at most 1 at a time; no Application yet: c2"),
+            (&["c1", "c2", "c3"], "every cluster has been brought to generation 0"),
+        ] {
+            let mut fixture = Fixture::default();
+            fixture.service(json!({ "rollout": { "maxUnavailable": 1 } }));
+            let servers = ["c1", "c2", "c3"].map(|name| format!("https://{name}"));
+            fixture.project(&servers.each_ref().map(|server| &**server), |_| ());
+            for name in ["c1", "c2", "c3"] {
+                fixture.cluster(name, "Ready").secret(name, |_| ());
+                if with_app.contains(&name) {
+                    fixture.app(name, name, |_| ());
+                }
+            }
+            let (store, key) = (&fixture.store, fixture::service());
+            let service = store.services.get(&key).expect("a service");
+            let found = rolled_out(store, &key, service).expect("a limit");
+            assert!(found.message.ends_with(expected), "{}", found.message);
+            let reason = if with_app.len() == 3 { reason::ALL_CLUSTERS_CHANGED } else { reason::ROLLING_OUT };
+            assert_eq!(found.reason, reason);
+        }
     }
 
     /// At the old server Argo CD can't repair or change anything.

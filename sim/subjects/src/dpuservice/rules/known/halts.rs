@@ -57,7 +57,9 @@ pub(super) fn wrong_halt(
     let why = match found["reason"].as_str()? {
         reason::ALL_CLUSTERS_CHANGED => {
             let left = staying.iter().find(|(_, application)| is_outdated(service, application));
-            left.map(|(member, _)| format!("{} has another version", Name::of(member.cluster)))
+            let left = left.map(|(member, _)| format!("{} has another version", Name::of(member.cluster)));
+            let mut without = members.values().filter(|member| member.application.is_none());
+            left.or_else(|| Some(format!("{} has no Application", Name::of(without.next()?.cluster))))
         }
         reason::HALTED if message.contains("spec.rollout.maxUnavailable") => {
             (suspects < limit).then(|| format!("only {suspects} of at most {limit} clusters may have failed"))
