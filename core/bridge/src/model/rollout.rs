@@ -15,7 +15,7 @@ pub fn is_complete(cluster: &Value, image: &str) -> bool {
     }
     let Some(history) = deciding_history(cluster) else { return true };
     let Some(newest) = history.first() else { return false };
-    newest["state"] == "Completed" && is_of(newest, image).unwrap_or_else(|| is_observed(cluster))
+    newest["state"] == "Completed" && is_of(newest, image).unwrap_or_else(|| is_at_expected_version(cluster))
 }
 
 /// Returns the history that shows when an upgrade is complete: that of the whole cluster, which needs nodes. Before the first
@@ -49,11 +49,14 @@ fn is_of(entry: &Value, image: &str) -> Option<bool> {
     is_release(entry["version"].as_str()?, named_by(reference.tag.as_deref()?)?)
 }
 
-/// Returns whether HyperShift has observed the current spec, and makes progress.
-fn is_observed(cluster: &Value) -> bool {
-    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
-    let observed = conditions.filter_map(|condition| condition["observedGeneration"].as_i64()).max();
-    observed.is_some_and(|observed| observed >= generation(cluster)) && !is_blocked(cluster)
+/// Returns whether HyperShift reports that the cluster has reached the release in its current spec. HyperShift observes a spec
+/// minutes before it enters the upgrade into a history (decision 51).
+fn is_at_expected_version(cluster: &Value) -> bool {
+    let is_done = condition(cluster, "Progressing").is_some_and(|progressing| {
+        let observed = progressing["observedGeneration"].as_i64();
+        progressing["status"] == "False" && observed.is_some_and(|observed| observed >= generation(cluster))
+    });
+    is_done && !is_blocked(cluster)
 }
 
 /// Returns whether HyperShift reports that it can't make progress.
@@ -122,6 +125,7 @@ mod tests {
             (TAGGED, &[ON_ITS_WAY, ("4.19.0", "Partial")], Some(&[ON_ITS_WAY, OLD]), false),
             (TAGGED, &[ON_ITS_WAY], None, true),
             (by_digest, &[NEW], None, true),
+            // HyperShift reports that it has reached the image.
             (of_another, &[NEW], None, true),
             (misnamed, &[NEW], None, true),
             (OPAQUE, &[NEW], None, true),
@@ -132,14 +136,31 @@ mod tests {
         }
     }
 
+    /// Neither a digest, nor a tag with the same numbers or none, shows whether the newest version is the new one.
     #[test]
-    fn an_image_without_a_version_is_complete_once_its_spec_was_observed() {
-        let table = [(2, "AsExpected", true), (1, "AsExpected", false), (2, "Blocked", false)];
-        for (observed, reason, expected) in table {
-            let mut cluster = cluster(OPAQUE, &[OLD], None);
-            cluster["status"]["conditions"][0]["observedGeneration"] = json!(observed);
-            cluster["status"]["conditions"][0]["reason"] = json!(reason);
-            assert_eq!(is_complete(&cluster, OPAQUE), expected, "{observed} {reason}");
+    fn an_image_that_can_not_be_recognised_is_complete_once_hypershift_has_reached_it() {
+        let by_digest = format!("registry.example.com/ocp-release@sha256:{}", "2".repeat(64));
+        let candidate = "registry.example.com/ocp-release:4.20.1-rc.2-multi";
+        for (image, newest) in [
+            (OPAQUE, OLD),
+            (by_digest.as_str(), OLD),
+            (candidate, ("4.20.1-rc.1", "Completed")),
+            (TAGGED, ("4.20.1-rc.2", "Completed")),
+        ] {
+            for (observed, status, reason, expected) in [
+                (2, "False", "AsExpected", true),
+                (1, "False", "AsExpected", false),
+                // It has not begun.
+                (2, "True", "Progressing", false),
+                (2, "False", "Blocked", false),
+            ] {
+                let mut cluster = cluster(image, &[newest], None);
+                cluster["status"]["conditions"] = json!([
+                    { "type": "Available", "status": "True", "reason": "AsExpected", "observedGeneration": 2 },
+                    { "type": "Progressing", "status": status, "reason": reason, "observedGeneration": observed },
+                ]);
+                assert_eq!(is_complete(&cluster, image), expected, "{image}: {observed} {status} {reason}");
+            }
         }
     }
 }
