@@ -49,6 +49,9 @@ pub struct Watched {
     pub cache: Cache<Name, Seen>,
     /// Why they can't be watched.
     pub refused: Option<Failure>,
+    /// The failures of the first list.
+    #[serde(default)]
+    pub failing: Refusals,
 }
 
 /// State about a bridge that no watch shows.
@@ -168,10 +171,10 @@ impl Store {
     pub fn refuse(&mut self, source: Source, failure: Failure) -> bool {
         let watched = self.watched.entry(source).or_default();
         let is_refusal = matches!(failure.class, Class::Forbidden | Class::KindNotServed);
-        let is_passing = matches!(failure.class, Class::Throttled | Class::Gone);
-        let counts = is_refusal || (!is_passing && !watched.cache.is_synced());
-        let before = watched.refused.as_ref().map(|before| before.class);
-        if !counts || before == Some(failure.class) {
+        let is_known = watched.refused.as_ref().is_some_and(|before| before.class == failure.class);
+        let mut fails_from_the_start =
+            || !watched.cache.is_synced() && watched.failing.count_of_first_list(&failure);
+        if is_known || !(is_refusal || fails_from_the_start()) {
             return false;
         }
         watched.refused = Some(failure);
@@ -190,5 +193,20 @@ impl Store {
         let rivals = self.bridges.keys_by(index).filter(|rival| *rival != key);
         let mut rivals = rivals.filter_map(|rival| Some((rival, self.bridges.get(rival)?)));
         rivals.find(|(_, rival)| rival.is_older(bridge)).map(|(name, _)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_list_that_fails_is_reported_at_the_third_time_and_a_refusal_at_once() {
+        let mut store = Store::default();
+        let mut fails = |class: Class| store.refuse(Source::Secrets, Failure::new(class, "no"));
+        let classes = [Class::Unavailable, Class::Throttled, Class::Unavailable, Class::Unknown];
+        assert_eq!(classes.map(&mut fails), [false, false, false, true]);
+        assert!(!fails(Class::Unavailable), "it is reported already");
+        assert!(fails(Class::Forbidden));
     }
 }

@@ -76,6 +76,7 @@ impl Control for Controller {
         let watched = self.store.watched.entry(source).or_default();
         let was_unsettled = !watched.cache.is_synced() || watched.refused.is_some();
         watched.refused = None;
+        watched.failing.end();
         for (name, seen) in watched.cache.complete_list() {
             self.wake(source, &name, Some(&seen.object), None);
         }

@@ -211,20 +211,15 @@ impl Store {
         }
     }
 
-    /// Counts a failure of a kind that has not been listed yet. One Secret that can't be decrypted makes every list of Secrets fail;
-    /// failures of listed kinds end by themselves. Returns whether it is now to be reported.
-    fn fails_from_the_start(&mut self, source: Source, failure: &Failure) -> bool {
-        !matches!(failure.class, Class::Throttled | Class::Gone)
-            && !self.is_listed(source)
-            && self.failing.entry(source).or_default().count(failure.clone())
-    }
-
     /// Records that a watch failed. A kind that can't be listed at all is reported, and not waited for. Returns whether this
     /// changed the recorded state.
     pub fn refuse(&mut self, source: Source, failure: Failure) -> bool {
         let is_refusal = matches!(failure.class, Class::Forbidden | Class::KindNotServed);
         let is_known = self.refused.get(&source).is_some_and(|before| before.class == failure.class);
-        if is_known || !(is_refusal || self.fails_from_the_start(source, &failure)) {
+        let mut fails_from_the_start = || {
+            !self.is_listed(source) && self.failing.entry(source).or_default().count_of_first_list(&failure)
+        };
+        if is_known || !(is_refusal || fails_from_the_start()) {
             return false;
         }
         // If the kind is not served, there are no objects of it. If DPF is gone, its clusters may still exist.

@@ -91,7 +91,7 @@ pub enum Class {
     Gone,
     /// 429: too many requests.
     Throttled,
-    /// 5xx or no connection: it did not take effect.
+    /// 5xx with a reason, or no connection: it did not take effect.
     Unavailable,
     /// Timed out or cut off: it may have taken effect.
     Unknown,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::action::Failure;
+use crate::action::{Class, Failure};
 
 /// Fewer refusals in a row may come from one member of the control plane that is starting.
 const ATTEMPTS: u32 = 3;
@@ -18,6 +18,12 @@ impl Refusals {
         let (count, _) = self.0.get_or_insert((0, failure));
         *count = count.saturating_add(1);
         *count == ATTEMPTS
+    }
+
+    /// Counts a failure of the first list of a kind. One object that can't be decrypted makes every list fail; failures because of load
+    /// end by themselves. Returns whether there now are enough to report the first one.
+    pub fn count_of_first_list(&mut self, failure: &Failure) -> bool {
+        !matches!(failure.class, Class::Throttled | Class::Gone) && self.count(failure.clone())
     }
 
     /// Records that the kind is watched again. Returns whether the refusals were enough to report them.
@@ -36,7 +42,14 @@ impl Refusals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::Class;
+
+    #[test]
+    fn failures_because_of_load_do_not_count() {
+        let mut refusals = Refusals::default();
+        let classes = [Class::Unavailable, Class::Throttled, Class::Gone, Class::Unknown, Class::Unavailable];
+        let reported = classes.map(|class| refusals.count_of_first_list(&Failure::new(class, class.name())));
+        assert_eq!(reported, [false, false, false, false, true]);
+    }
 
     #[test]
     fn the_first_refusal_is_reported_once_after_three_in_a_row() {

@@ -58,7 +58,7 @@ fn is_new(snapshot: &BridgeSnapshot<'_>) -> bool {
 }
 
 /// Returns whether Secrets are to be copied: there is a DPUCluster, and nothing excludes a cluster for it until a user creates the bridge
-/// anew or another DPUCluster.
+/// again or another DPUCluster.
 pub fn needs_copies(snapshot: &BridgeSnapshot<'_>) -> bool {
     let is_excluded = || {
         name(snapshot.key).is_some()
