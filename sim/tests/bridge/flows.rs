@@ -106,6 +106,57 @@ fn a_cluster_stays_ready_while_it_is_upgraded() {
     }
 }
 
+/// Neither a digest nor a tag with the same numbers shows that the newest version in a history is not the new one.
+#[test]
+fn an_upgrade_is_not_complete_before_it_has_begun() {
+    let digest = |digit: &str| format!("registry.example.com/ocp-release@sha256:{}", digit.repeat(64));
+    let tag = |version: &str| format!("registry.example.com/ocp-release:{version}-multi");
+    for (from, to) in [
+        (digest("a"), digest("b")),
+        (tag("4.20.0-rc.1"), tag("4.20.0-rc.2")),
+        (tag("4.20.0-rc.2"), tag("4.20.0")),
+        (RELEASE.to_owned(), digest("a")),
+    ] {
+        let mut bench = Bench::ready();
+        for image in [&from, &to] {
+            let known = bench.registry().images[RELEASE].clone();
+            bench.registry().images.insert(image.clone(), known);
+        }
+        let release =
+            |bench: &mut Bench| bench.get("NodePool", NAMESPACE, "prod")["spec"]["release"]["image"].clone();
+        bench.change("prod", &json!({ "ocpReleaseImage": from }));
+        bench.settle();
+        assert_eq!(release(&mut bench), *from, "{to}");
+        scenarios::annotate(&mut bench, hypershift::NODES, &json!(hypershift::NO_NODES));
+        bench.change("prod", &json!({ "ocpReleaseImage": to }));
+        bench.settle();
+        assert_eq!(release(&mut bench), *from, "{to}");
+        assert_eq!(bench.condition("prod", "SpecApplied").0, "Unknown/UpgradeInProgress", "{to}");
+        scenarios::annotate(&mut bench, hypershift::NODES, &Value::Null);
+        bench.settle();
+        assert_eq!(release(&mut bench), *to);
+        assert_eq!(bench.condition("prod", "SpecApplied").0, "True/Applied", "{to}");
+    }
+}
+
+/// HyperShift upgrades nothing then, so its histories stay as they are.
+#[test]
+fn another_name_of_the_same_release_is_no_upgrade() {
+    let mut bench = Bench::ready();
+    let cluster = bench.get("HostedCluster", NAMESPACE, "prod");
+    let digest = &cluster["status"]["version"]["history"][0]["image"];
+    let known = bench.registry().images[RELEASE].clone();
+    bench.registry().images.insert(digest.as_str().expect("an image").to_owned(), known);
+    for image in [digest, &json!(RELEASE)] {
+        bench.change("prod", &json!({ "ocpReleaseImage": image }));
+        bench.settle();
+        assert_eq!(bench.get("NodePool", NAMESPACE, "prod")["spec"]["release"]["image"], *image);
+        assert_eq!(bench.condition("prod", "SpecApplied").0, "True/Applied", "{image}");
+        let history = &bench.get("HostedCluster", NAMESPACE, "prod")["status"]["version"]["history"];
+        assert_eq!(history.as_array().map(Vec::len), Some(1), "{image}");
+    }
+}
+
 /// Before the first node joins, no version of the whole cluster is complete.
 #[test]
 fn a_cluster_without_nodes_is_upgraded_with_its_control_plane() {

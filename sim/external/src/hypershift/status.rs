@@ -54,22 +54,25 @@ pub(super) fn of(
         findings.set("IgnitionEndpointAvailable", True, "AsExpected", message);
     }
     findings.set("DataPlaneConnectionAvailable", Unknown, "NoWorkerNodesAvailable", "There are no nodes.");
+    let image = cluster["spec"]["release"]["image"].as_str().unwrap_or_default();
+    let resolved = release::resolved(image);
     if let Ok(version) = judged {
-        let image = cluster["spec"]["release"]["image"].as_str().unwrap_or_default();
         let generation = &cluster["metadata"]["generation"];
-        let desired = json!({ "image": release::resolved(image), "version": version });
+        let desired = json!({ "image": resolved, "version": version });
         let wanted = json!({ "desired": desired, "observedGeneration": generation });
         let has_nodes = annotation(cluster, NODES) != Some(NO_NODES);
         versions(look, target, &mut status, &wanted, is_available, has_nodes);
     }
     let history = &status["controlPlaneVersion"]["history"];
-    let (rolling, first) = (history[0]["state"] != "Completed", history[1].is_null());
+    let newest = &history[0];
+    let has_not_begun = newest["image"].is_string() && newest["image"] != *resolved;
+    // The installation of the first version is not an upgrade.
+    let is_rolling = newest["state"] == "Partial" && !history[1].is_null();
     match judged {
         Err(trouble) if ![RECONCILE_ERROR, LOGGED].contains(&trouble.condition) => {
             findings.set("Progressing", False, "Blocked", &trouble.message);
         }
-        // The installation of the first version is not an upgrade.
-        Ok(_) if rolling && !first => {
+        _ if has_not_begun || is_rolling => {
             let message = "HostedCluster is deploying, upgrading, or reconfiguring";
             findings.set("Progressing", True, "Progressing", message);
         }
@@ -185,8 +188,9 @@ fn infrastructure(
     }
 }
 
-/// Updates the two histories. The history of the control plane completes on its own; that of the whole cluster completes after
-/// it, and only with nodes.
+/// Updates the two histories. An upgrade is entered some time after the conditions refer to the new spec, because other components
+/// of HyperShift write the histories. The history of the control plane completes on its own; that of the whole cluster completes
+/// after it, and only with nodes.
 fn versions(
     look: &mut ReadView<'_>,
     target: &ObjectRef,
@@ -197,7 +201,11 @@ fn versions(
 ) {
     let time = json!(look.now.wall.timestamp_seconds().to_string());
     let desired = &wanted["desired"];
-    if status["controlPlaneVersion"]["history"][0]["image"] != desired["image"] {
+    let before = &status["controlPlaneVersion"]["history"][0];
+    if before["image"] != desired["image"] {
+        if before.is_object() && !look.after(target, "upgrade") {
+            return;
+        }
         let mut entry = desired.clone();
         entry["state"] = "Partial".into();
         entry["startedTime"] = time.clone();
