@@ -27,6 +27,7 @@ mod rules;
 mod setup;
 pub mod small;
 
+pub(crate) use self::operations::remove_missing_canaries;
 pub(crate) use self::setup::{HOLD, create_service};
 
 /// The DPUService controller as a system under test.

@@ -18,7 +18,7 @@ use lockstep_sim::invariant::Invariant;
 use lockstep_sim::subject::{Client, Operation, SystemUnderTest, World};
 
 use crate::bridge::Bridge;
-use crate::dpuservice::DpuService;
+use crate::dpuservice::{DpuService, remove_missing_canaries};
 use crate::sentinel::poll_seldom;
 
 mod desired;
@@ -120,6 +120,7 @@ impl SystemUnderTest for Together {
         poll_seldom(client);
         operations::complete(client);
         operations::abandon_clusters(client);
+        remove_missing_canaries(client);
     }
 
     fn differences(&self, world: &World<'_>) -> Vec<String> {

@@ -120,6 +120,16 @@ pub(super) fn settle(client: &mut dyn Client) {
     }
 }
 
+/// Removes the canaries of services if none of them exists any more. Such a service changes no cluster.
+pub(crate) fn remove_missing_canaries(client: &mut dyn Client) {
+    for service in client.server().objects(&names::service()) {
+        if has_no_canary(client, &service) {
+            let spec = json!({ "rollout": { "canaries": null } });
+            client.merge(&reference(&names::service(), &service), &json!({ "spec": spec }));
+        }
+    }
+}
+
 fn create_service(client: &mut dyn Client, random: &mut Random) {
     let mut service = setup::service(&some_service(random), random.pick(&VERSIONS));
     service["spec"]["rollout"] = rollout(random);
