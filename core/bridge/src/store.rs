@@ -206,7 +206,8 @@ mod tests {
         let mut fails = |class: Class| store.refuse(Source::Secrets, Failure::new(class, "no"));
         let classes = [Class::Unavailable, Class::Throttled, Class::Unavailable, Class::Unknown];
         assert_eq!(classes.map(&mut fails), [false, false, false, true]);
-        assert!(!fails(Class::Unavailable), "it is reported already");
+        assert!(!fails(Class::Unknown), "it is reported already");
+        assert!(fails(Class::Unavailable), "the latest counts");
         assert!(fails(Class::Forbidden));
     }
 }

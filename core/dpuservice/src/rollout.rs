@@ -94,7 +94,7 @@ struct Progress<'a> {
     limit: usize,
     canaries: BTreeSet<Name>,
     members: Vec<Member<'a>>,
-    /// The clusters that have no Application yet. They delay no other.
+    /// The clusters that have no Application, or one that is being deleted. They delay no other.
     without: Vec<&'a Name>,
 }
 
@@ -252,7 +252,7 @@ pub fn rolled_out(store: &Store, key: &Name, service: &Service) -> Option<Findin
         let without: Vec<String> =
             progress.without.iter().take(NAMED).map(|cluster| store.title(cluster)).collect();
         if !without.is_empty() {
-            message += "; no Application yet: ";
+            message += "; without an Application: ";
             message += &without.join(", ");
         }
         (reason::ROLLING_OUT, message)
@@ -368,8 +368,8 @@ mod tests {
     #[test]
     fn a_rollout_has_ended_when_every_cluster_has_an_application() {
         for (with_app, expected) in [
-            (&[][..], "at most 1 at a time; no Application yet: c1, c2, c3"),
-            (&["c1", "c3"], "at most 1 at a time; no Application yet: c2"),
+            (&[][..], "at most 1 at a time; without an Application: c1, c2, c3"),
+            (&["c1", "c3"], "at most 1 at a time; without an Application: c2"),
             (&["c1", "c2", "c3"], "every cluster has been brought to generation 0"),
         ] {
             let mut fixture = Fixture::default();

@@ -91,9 +91,9 @@ pub enum Class {
     Gone,
     /// 429: too many requests.
     Throttled,
-    /// 5xx with a reason, or no connection: it did not take effect.
+    /// 5xx that is not unknown, or no connection: it did not take effect.
     Unavailable,
-    /// Timed out or cut off: it may have taken effect.
+    /// Timed out, cut off, or 500 without a reason: it may have taken effect.
     Unknown,
 }
 

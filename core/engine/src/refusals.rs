@@ -8,7 +8,7 @@ use crate::action::{Class, Failure};
 const ATTEMPTS: u32 = 3;
 
 /// How often in a row a watch was refused, and the first refusal. It is for refusals that the server repeats until its configuration
-/// changes; other failures end by themselves.
+/// changes, and for failures of a first list; other failures end by themselves.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Refusals(Option<(u32, Failure)>);
 
@@ -21,9 +21,13 @@ impl Refusals {
     }
 
     /// Counts a failure of the first list of a kind. One object that can't be decrypted makes every list fail; failures because of load
-    /// end by themselves. Returns whether there now are enough to report the first one.
+    /// end by themselves. Returns whether there are enough to report this one.
     pub fn count_of_first_list(&mut self, failure: &Failure) -> bool {
-        !matches!(failure.class, Class::Throttled | Class::Gone) && self.count(failure.clone())
+        if matches!(failure.class, Class::Throttled | Class::Gone) {
+            return false;
+        }
+        self.count(failure.clone());
+        self.reported().is_some()
     }
 
     /// Records that the kind is watched again. Returns whether the refusals were enough to report them.
@@ -46,9 +50,9 @@ mod tests {
     #[test]
     fn failures_because_of_load_do_not_count() {
         let mut refusals = Refusals::default();
-        let classes = [Class::Unavailable, Class::Throttled, Class::Gone, Class::Unknown, Class::Unavailable];
-        let reported = classes.map(|class| refusals.count_of_first_list(&Failure::new(class, class.name())));
-        assert_eq!(reported, [false, false, false, false, true]);
+        let mut count = |class: Class| refusals.count_of_first_list(&Failure::new(class, class.name()));
+        assert_eq!([Class::Unavailable, Class::Throttled, Class::Gone].map(&mut count), [false; 3]);
+        assert_eq!([Class::Unknown, Class::Unavailable, Class::Unknown].map(&mut count), [false, true, true]);
     }
 
     #[test]

@@ -26,7 +26,8 @@ use crate::removal_guard::Held;
 pub enum Stage {
     /// The binding is being written.
     Binding,
-    /// The class that the label names is being read, because the cache does not have it; then the pass ends with this verdict.
+    /// The class that the label names is being read, because the cache does not have it. If there is none, the pass ends
+    /// with this verdict.
     ReadingClass {
         /// The class.
         class: String,
@@ -129,8 +130,10 @@ impl Controller {
     ) -> Next<Stage> {
         match only(outcomes).found() {
             Ok(None) => {
-                let namespace = self.store.namespaces.get(&name.to_owned());
-                if namespace.is_some_and(|namespace| namespace.class.as_deref() == Some(asked)) {
+                // The class may have been created since.
+                let is_missing = self.store.classes.get(&asked.to_owned()).is_none();
+                let namespace = self.store.namespaces.get(&name.to_owned()).filter(|it| !it.terminating);
+                if is_missing && namespace.is_some_and(|it| it.class.as_deref() == Some(asked)) {
                     self.complain(name, reason::CLASS_NOT_FOUND, class_not_found(asked), now);
                 }
                 self.annotate(name, verdict)

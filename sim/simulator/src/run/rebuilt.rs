@@ -28,7 +28,7 @@ impl Running<'_> {
         self.rebuild(if becomes_idle { AT_RESYNC } else { AT_ONCE }, false)
     }
 
-    /// Checks the same of processes that take over in that moment.
+    /// Checks the same of processes that take over then.
     pub(super) fn new_leaders_rebuild(&mut self) -> Result<(), Violation> {
         self.rebuild(AT_ONCE, true)
     }

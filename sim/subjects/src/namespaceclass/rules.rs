@@ -124,7 +124,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "a_missing_class_was_missing",
-        sentence: "A class is reported as missing only if it was missing at some time since the label of the namespace has named it.",
+        sentence: "A class is reported as missing only if it was missing at some time since the label of the namespace first named it.",
         holds: missing::a_missing_class_was_missing,
     },
     announced::invariant(announced::of_namespaceclass),

@@ -43,6 +43,19 @@ fn a_missing_class_is_reported_once_it_was_looked_for() {
 }
 
 #[test]
+fn a_class_that_was_created_during_the_read_is_not_missing() {
+    let mut cluster = TestCluster::new();
+    cluster.withheld = is_read_of_class;
+    let namespace = cluster.label("team", Some("web"));
+    cluster.deliver(vec![namespace]);
+    let class = cluster.class("web", json!({ "resources": [] }));
+    let object = cluster.remove(&names::class(), "web");
+    cluster.deliver(vec![class]);
+    cluster.answer_withheld();
+    assert!(object.is_some() && reports(&cluster) == 0);
+}
+
+#[test]
 fn another_label_during_the_read_is_not_reported_as_the_first() {
     let mut cluster = TestCluster::new();
     cluster.withheld = is_read_of_class;
