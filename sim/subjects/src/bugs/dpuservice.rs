@@ -316,15 +316,32 @@ struct FailuresAreDone {
     known: Known,
 }
 
+impl FailuresAreDone {
+    /// Returns the known object of an apply, as the apply would have left it.
+    fn applied(&self, action: &Action) -> Option<Value> {
+        let Action::Kube(KubeRequest::Apply { target, manifest }) = action else { return None };
+        let mut object = Value::clone(self.known.objects.get(target)?);
+        object["spec"] = manifest["spec"].clone();
+        for field in ["labels", "annotations"] {
+            for (name, value) in manifest["metadata"][field].as_object().into_iter().flatten() {
+                object["metadata"][field][name] = value.clone();
+            }
+        }
+        let version: u64 = metadata(&object, "resourceVersion").parse().ok()?;
+        object["metadata"]["resourceVersion"] = json!((version + 1).to_string());
+        Some(object)
+    }
+}
+
 impl Flaw for FailuresAreDone {
     fn event(&mut self, event: Event) -> Option<Event> {
         self.known.absorb(&event, "");
         let asked = self.asked.answered(&event);
         let applied = asked.filter(|action| is(action, "apply", "Application"));
-        let known = applied.and_then(|action| self.known.objects.get(action.target()?).cloned());
-        Some(match (event, known) {
-            (Event::Finished { id, outcome: Err(_) }, Some(known)) => {
-                Event::Finished { id, outcome: Ok(Success::Object(known)) }
+        let object = applied.and_then(|action| self.applied(&action));
+        Some(match (event, object) {
+            (Event::Finished { id, outcome: Err(_) }, Some(object)) => {
+                Event::Finished { id, outcome: Ok(Success::Object(Arc::new(object))) }
             }
             (event, _) => event,
         })
