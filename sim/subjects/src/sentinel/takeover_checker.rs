@@ -1,4 +1,4 @@
-//! Checks that a process that takes over keeps the status of the former leader until it has found out about it itself.
+//! Checks that a standby that takes over keeps the status of the former leader until it has found out about it itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,8 @@ pub(super) struct Takeover {
     generation: Value,
     /// The conditions of its configuration, as the watch has shown them.
     conditions: Value,
-    /// Whether the configuration has changed since it became the leader, which changes conditions as well.
+    /// Whether it has seen another configuration since it became the leader, which changes conditions as well. A process that leads
+    /// from its start has seen none before.
     is_changed: bool,
 }
 
@@ -83,7 +84,7 @@ impl Takeover {
             None => Ok(()),
             Some((name, _)) => Err(Testimony {
                 invariant: "a_takeover_keeps_the_status",
-                sentence: "A process that becomes the leader changes no condition before it has an answer from the system that the condition is about, unless the configuration changes.",
+                sentence: "A standby that becomes the leader changes no condition before it has an answer from the system that the condition is about, unless the configuration changes.",
                 seen: format!("{name} was changed before any answer"),
             }),
         }
