@@ -12,6 +12,9 @@
 //!
 //! A chart has a `PostSync` hook if its values request one that fails or never ends ([`release`]).
 //!
+//! A changed project alone causes no comparison: an Application that it did not permit stays invalid until the next one, at most
+//! three minutes later.
+//!
 //! It compares from a cache. For a cluster that is no longer reachable, it repeats the last observation until a change has to be
 //! deployed. For a cluster that refuses its credentials, it does so for 75 seconds. A failed operation is retried with
 //! exponential backoff, as its `retry` specifies; after that, the same source is never retried. A `Terminating` operation ends
@@ -67,8 +70,8 @@ pub struct ArgoCd {
 struct Settled {
     application: ResourceVersion,
     release: Option<(ObjectRef, ResourceVersion)>,
-    /// For all projects, Secrets and clusters: the newest version, and their number.
-    surroundings: [(ResourceVersion, usize); 3],
+    /// For all Secrets and clusters: the newest version, and their number. A change of a project is noticed at the next refresh.
+    surroundings: [(ResourceVersion, usize); 2],
     /// What it waits for; nothing in its final state.
     waits: Waits,
 }
@@ -81,7 +84,7 @@ impl Controller for ArgoCd {
     }
 
     fn look(&mut self, look: &mut ReadView<'_>) {
-        let surroundings = [project_kind(), secret_kind(), cluster_kind()].map(|kind| look.newest(&kind));
+        let surroundings = [secret_kind(), cluster_kind()].map(|kind| look.newest(&kind));
         for application in applications(look) {
             let target = reference(&application_kind(), application);
             let version = ResourceVersion::of(application);

@@ -42,6 +42,27 @@ fn what_others_change_is_put_right() {
     }
 }
 
+/// Argo CD reads a project when it compares an Application, at most three minutes later. Until then, an Application that a wrong
+/// project did not permit keeps this error, and so does the service.
+#[test]
+fn what_a_project_did_not_permit_recovers_at_the_next_comparison() {
+    let mut bench = Bench::serving(&["dpu-cluster-01"]);
+    bench.cluster.crash(bench.cluster.processes() - 1, Some(Duration::from_mins(1)));
+    bench.cluster.merge("AppProject", ARGO_NAMESPACE, PROJECT, &json!({ "spec": { "destinations": [] } }));
+    let refresh = json!({ "metadata": { "annotations": { "argocd.argoproj.io/refresh": "normal" } } });
+    bench.cluster.merge("Application", ARGO_NAMESPACE, "hbn-01", &refresh);
+    bench.cluster.advance(Duration::from_secs(90));
+    let project = bench.cluster.get("AppProject", ARGO_NAMESPACE, PROJECT);
+    assert_eq!(project["spec"]["destinations"].as_array().map(Vec::len), Some(1), "it was repaired");
+    let error = bench.application("hbn-01")["status"]["conditions"][0].clone();
+    assert_eq!(error["type"], "InvalidSpecError", "{error}");
+    let (ready, why) = bench.condition("hbn", "ApplicationsReady");
+    assert_eq!(ready, "False/Failure");
+    assert!(why.contains("do not match any of the allowed destinations"), "{why}");
+    bench.cluster.advance(Duration::from_mins(3));
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
 /// The watch does not show it any more, and has shown another one since.
 #[test]
 fn an_application_that_lost_its_labels_is_found_by_its_name() {
