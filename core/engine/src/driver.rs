@@ -78,6 +78,20 @@ impl Verdict {
         let user_error = failure.class == Class::Invalid;
         Self::Retry { reason: format!("{doing}: {failure}"), backoff: None, within: None, user_error }
     }
+
+    /// Returns the verdict with the next reconcile after this delay at the latest, if there is one.
+    #[must_use]
+    pub fn within(self, delay: Option<Duration>) -> Self {
+        let Some(delay) = delay else { return self };
+        match self {
+            Self::Converged => Self::Requeue(delay),
+            Self::Requeue(after) => Self::Requeue(after.min(delay)),
+            Self::Retry { reason, backoff, within, user_error } => {
+                let within = Some(within.map_or(delay, |within| within.min(delay)));
+                Self::Retry { reason, backoff, within, user_error }
+            }
+        }
+    }
 }
 
 impl From<Failure> for Verdict {

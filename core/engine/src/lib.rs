@@ -25,6 +25,7 @@
 //! | [`lease`] | leader election |
 //! | [`recording`] | recordings of runs, and their replay |
 //! | [`refusals`] | refused watches of the kinds without which a controller can decide nothing |
+//! | [`repair_backoff`] | the delays between repairs of an object that another client keeps changing |
 //! | [`time`], [`duration`], [`random`] | clocks and random numbers, as arguments; Go durations |
 //! | [`trace`] | traces and their spans |
 //! | [`wire`] | the HTTP form of actions and answers |
@@ -55,6 +56,7 @@ pub mod random;
 pub mod recorder;
 pub mod recording;
 pub mod refusals;
+pub mod repair_backoff;
 pub mod time;
 pub mod trace;
 pub mod unconfirmed;

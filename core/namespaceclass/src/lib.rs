@@ -19,12 +19,12 @@
 //! | condition `Ready`, status tracking | [`status`], [`condition_cause`], `announce` | "Status Tracking" |
 //! | how many namespaces change at a time | `rollout` | decision 89 |
 //! | removals that are held | `removal_guard`, `departures` | decision 97 |
-//! | drift of applied resources, repeated drift | [`drift`], [`drift_backoff`] | decisions on drift repair |
+//! | drift of applied resources | [`drift`] | decisions on drift repair |
 //! | cached state | [`store`], [`model`], [`kinds`] | "Field Indexing" |
 //! | keys that each event enqueues | `watches`, [`controller`] | "Event-Driven Architecture" |
 //!
 //! The modules form layers. Each uses only earlier ones of this list: [`names`]; `departures`, [`drift`], [`kinds`],
-//! [`expression`]; [`variables`]; [`placeholders`]; [`resolved_class`]; [`model`], [`drift_backoff`]; [`store`]; [`ownership`],
+//! [`expression`]; [`variables`]; [`placeholders`]; [`resolved_class`]; [`model`]; [`store`]; [`ownership`],
 //! [`condition_cause`]; [`plan`]; [`status`]; `requests`; [`controller`]; `rollout`, `removal_guard`, `announce`; [`reconcile`];
 //! `watches`.
 //!
@@ -38,7 +38,6 @@ pub mod condition_cause;
 pub mod controller;
 mod departures;
 pub mod drift;
-pub mod drift_backoff;
 pub mod expression;
 pub mod kinds;
 pub mod model;

@@ -9,11 +9,11 @@ use std::time::Duration;
 use lockstep_crds::namespaceclass::AppliedResource;
 use lockstep_engine::action::{Answer as _, Outcome};
 use lockstep_engine::object::{Kind, ResourceVersion, Uid, is_deleting};
+use lockstep_engine::repair_backoff::RepairBackoff;
 use lockstep_engine::time::Monotonic;
 use serde::{Deserialize, Serialize};
 
 use super::condition_cause::ConditionCause;
-use super::drift_backoff::DriftBackoff;
 use super::model::{Binding, Class as NamespaceClass, Resolved, Resource};
 use super::names::reason;
 use super::ownership::{Found, Ownership, ownership};
@@ -239,7 +239,7 @@ impl Work {
     }
 
     /// Postpones the repairs whose backoff has not passed yet.
-    pub fn postpone(&mut self, drift_backoff: &DriftBackoff, now: Monotonic) {
+    pub fn postpone(&mut self, drift_backoff: &RepairBackoff<Arc<ClassResource>>, now: Monotonic) {
         for apply in std::mem::take(&mut self.applies) {
             match drift_backoff.wait(&apply.entry, now).filter(|_| apply.repairs) {
                 Some(wait) => {
@@ -423,7 +423,7 @@ mod tests {
         let (mut work, entry) = planned("Repair");
         work.surveyed(&entry, Some(foreign()));
         assert!(work.applies[0].takes_over());
-        let mut backoff = DriftBackoff::default();
+        let mut backoff = RepairBackoff::default();
         let now = Monotonic::START + Duration::from_mins(1);
         for _ in 0..2 {
             backoff.take_in(vec![Arc::clone(&entry)], &[], now);

@@ -145,6 +145,16 @@ pub struct Content {
 }
 
 impl Content {
+    /// Returns whether an entry is still one of these, with the same content, and updates it: its index may have changed.
+    pub fn keeps(&self, entry: &mut Arc<ClassResource>) -> bool {
+        // The content includes the kind and the name.
+        let is_it =
+            |other: &&Arc<ClassResource>| (&other.content, &other.values) == (&entry.content, &entry.values);
+        let Some(kept) = self.entries.iter().find(is_it) else { return false };
+        *entry = Arc::clone(kept);
+        true
+    }
+
     /// Returns the resources in a namespace. A class without variables has the same ones everywhere, so they are shared.
     pub fn in_namespace(self: &Arc<Self>, namespace: &str, metadata: &NamespaceMetadata) -> Arc<Self> {
         if self.variables.is_empty() {

@@ -9,6 +9,7 @@ use lockstep_engine::cache::Cache;
 use lockstep_engine::object::{Kind, ObjectRef, Uid, metadata};
 use lockstep_engine::pairs;
 use lockstep_engine::refusals::Refusals;
+use lockstep_engine::repair_backoff::RepairBackoff;
 use lockstep_engine::time::Monotonic;
 use lockstep_engine::unconfirmed::Unconfirmed;
 use serde::{Deserialize, Serialize};
@@ -16,10 +17,10 @@ use serde_json::Value;
 
 use super::departures::Departures;
 use super::drift;
-use super::drift_backoff::DriftBackoff;
 use super::kinds::Kinds;
 use super::model::{Binding, Class, Namespace, Resolved, Resource};
 use super::ownership::{Ownership, ownership};
+use super::resolved_class::ClassResource;
 
 /// A kind must fail this often in a row to be listed, or to be watched after it was listed, before that is reported. It is
 /// reported in every namespace that contains the kind. The shell's backoff makes this some seconds.
@@ -47,7 +48,7 @@ pub struct Store {
     /// The time since which discovery has failed for the kinds of a class, by class.
     pub discovery_failing_since: BTreeMap<String, Monotonic>,
     /// The namespaces whose resources had to be repaired recently.
-    pub drift_backoff: BTreeMap<String, DriftBackoff>,
+    pub drift_backoff: BTreeMap<String, RepairBackoff<Arc<ClassResource>>>,
     /// The problems reported as events, by namespace: the uid of the namespace and the text.
     pub reported_events: BTreeMap<String, (Uid, String)>,
     /// Whether the server has refused to let a namespace be annotated, which is reported once.

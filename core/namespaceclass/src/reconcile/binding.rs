@@ -178,7 +178,8 @@ impl Controller {
     /// reported by then: only applies are delayed.
     fn pace_repairs(&mut self, name: &str, work: &mut Work, now: Now) {
         let Some(drift_backoff) = self.store.drift_backoff.get_mut(name) else { return };
-        if !drift_backoff.settle(&work.resolved.content, now.monotonic) {
+        let content = &work.resolved.content;
+        if !drift_backoff.settle(now.monotonic, |entry| content.keeps(entry)) {
             self.store.drift_backoff.remove(name);
             return;
         }

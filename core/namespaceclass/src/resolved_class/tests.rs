@@ -8,6 +8,7 @@ fn kinds() -> Kinds {
         "v1",
         vec![
             Kind::known("", "v1", "ConfigMap", "configmaps", true),
+            Kind::known("", "v1", "ServiceAccount", "serviceaccounts", true),
             Kind::known("", "v1", "Namespace", "namespaces", false),
         ],
     );
@@ -125,6 +126,23 @@ fn the_content_mark_changes_with_the_content_and_the_class_only() {
     assert_eq!(mark("web", config_map("a")), mark("web", config_map("a")));
     assert_ne!(mark("web", config_map("a")), mark("web", other));
     assert_ne!(mark("web", config_map("a")), mark("batch", config_map("a")));
+}
+
+#[test]
+fn an_entry_that_has_only_moved_is_kept() {
+    let other = |field: &str, value: Value| {
+        let mut other = config_map("a");
+        other[field] = value;
+        other
+    };
+    let keeps = |resources: &[Value]| {
+        let mut entry = Arc::clone(&content(&[config_map("a")]).entries[0]);
+        content(resources).keeps(&mut entry).then_some(entry.index)
+    };
+    assert_eq!(keeps(&[config_map("b"), config_map("a")]), Some(1));
+    assert_eq!(keeps(&[config_map("b")]), None, "it has another name");
+    assert_eq!(keeps(&[other("data", json!({ "a": "2" }))]), None, "it has other content");
+    assert_eq!(keeps(&[other("kind", json!("ServiceAccount"))]), None, "it has another kind");
 }
 
 #[test]
