@@ -18,7 +18,7 @@
 //! | --- | --- | --- |
 //! | names and kinds; which of them are watched | [`names`], [`source`] | "Prerequisites" |
 //! | the typed reading of objects; the kubeconfig; Argo CD's report | [`model`] | "Status" |
-//! | cached state, results of earlier passes, syncs that delay a change | [`store`] | |
+//! | cached state, results of earlier passes, syncs that delay a change, repeated repairs | [`store`] | |
 //! | the server of an Application; the owner of a server | [`destination`], [`server_claims`] | |
 //! | what is written: Applications and values, the AppProject, Secrets | [`desired`] | "Reconcile the ArgoCD `Applications`" |
 //! | which clusters are changed now | [`rollout`] | decision 97 |
@@ -95,7 +95,7 @@ impl Reconcile for Controller {
     fn begin(&mut self, key: &Key, now: Now) -> Next<Stage> {
         match key {
             Key::Cluster(name) => self.begin_cluster(name, now).map(Stage::Cluster),
-            Key::Project => self.begin_project().map(Stage::Project),
+            Key::Project => self.begin_project(now).map(Stage::Project),
             Key::Service(name) => self.begin_service(name, now).map(Stage::Service),
         }
     }
@@ -108,7 +108,7 @@ impl Reconcile for Controller {
             (Key::Service(name), Stage::Service(stage)) => {
                 self.resume_service(name, stage, outcomes, now).map(Stage::Service)
             }
-            (_, Stage::Project(stage)) => self.resume_project(&stage, outcomes).map(Stage::Project),
+            (_, Stage::Project(stage)) => self.resume_project(stage, outcomes, now).map(Stage::Project),
             (key, stage) => unreachable!("{key:?} waits for a stage of another reconciler: {stage:?}"),
         }
     }

@@ -20,7 +20,7 @@ use findings::Seen;
 use words::unwatched;
 
 use crate::model::application::App;
-use crate::model::service::Service;
+use crate::model::service::{Service, service_ref};
 use crate::names::{condition, reason};
 use crate::rollout::{paused, rolled_out, withheld};
 use crate::source::Source;
@@ -44,7 +44,8 @@ pub fn wanted(
     }
     let apps = apps(store, key);
     let withheld = service.spec.as_ref().map(|spec| withheld(store, key, spec)).unwrap_or_default();
-    let seen = Seen { store, service, apps: &apps, failures, contested, withheld };
+    let fought_over = store.contested(&service_ref(key), now).map(|(cluster, _)| cluster).collect();
+    let seen = Seen { store, service, apps: &apps, failures, contested, fought_over, withheld };
     let findings = [seen.clusters(), seen.secrets(), seen.project(), seen.reconciled(), seen.ready()];
     let mut findings: Vec<Finding> = findings.into_iter().map(|finding| judged(store, finding)).collect();
     findings.push(blind(store).unwrap_or_else(|| summary(&findings)));

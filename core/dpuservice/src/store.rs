@@ -5,18 +5,21 @@ use std::time::Duration;
 
 use lockstep_engine::action::{Class, Failure};
 use lockstep_engine::cache::Cache;
-use lockstep_engine::object::Name;
+use lockstep_engine::object::{Name, ObjectRef};
 use lockstep_engine::pairs;
 use lockstep_engine::refusals::Refusals;
+use lockstep_engine::repair_backoff::RepairBackoff;
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_engine::unconfirmed::Unconfirmed;
 use serde::{Deserialize, Serialize};
 
 pub mod cluster_access;
 pub mod outdated_sync;
+pub mod repairs;
 
-use cluster_access::{Claim, Found};
+use cluster_access::{Claim, Found, Problem};
 use outdated_sync::HeldUp;
+use repairs::Written;
 
 use crate::model::application::{App, Index};
 use crate::model::cluster::{Cluster, ClusterIndex};
@@ -55,6 +58,12 @@ pub struct Store {
     pub claims: BTreeMap<Name, Claim>,
     /// Why the last write of the AppProject failed.
     pub project_failure: Option<Failure>,
+    /// Why the AppProject is not in its desired state although it was written.
+    #[serde(default)]
+    pub project_trouble: Option<Problem>,
+    /// What was written recently, by the object of the reconcile that wrote it: other clients may undo it.
+    #[serde(default, with = "pairs")]
+    pub repairs: BTreeMap<ObjectRef, RepairBackoff<Written>>,
     /// Whether the API server has refused the field `retry.refresh` of Applications since they were last listed: the CRD of
     /// Argo CD before 3.2 does not declare it (decision 70).
     #[serde(default)]

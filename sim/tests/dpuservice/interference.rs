@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_dpuservice::names::{self, ARGO_NAMESPACE, PROJECT};
+use lockstep_dpuservice::names::{self, APPLIED, ARGO_NAMESPACE, PROJECT};
 use lockstep_sim::cluster::What;
 use serde_json::{Value, json};
 
@@ -61,6 +61,130 @@ fn what_a_project_did_not_permit_recovers_at_the_next_comparison() {
     assert!(why.contains("do not match any of the allowed destinations"), "{why}");
     bench.cluster.advance(Duration::from_mins(3));
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+/// Returns how often the controller has sent this write of an object.
+fn writes_of(bench: &mut Bench, verb: &str, kind: &str, name: &str) -> usize {
+    let writes = bench.writes().into_iter();
+    writes.filter(|it| it.starts_with(&format!("{verb} {kind}")) && it.ends_with(&format!("/{name}"))).count()
+}
+
+/// Lets another client change an object back whenever the controller has repaired it, for this long. Returns how often the
+/// controller wrote it, and the states of a condition, in the order in which they first appeared.
+fn fight(
+    bench: &mut Bench,
+    kind: &str,
+    name: &str,
+    theirs: &Value,
+    condition: &str,
+    lasts: Duration,
+) -> (usize, Vec<String>) {
+    bench.story();
+    let end = bench.cluster.elapsed() + lasts;
+    let mut states = Vec::new();
+    while bench.cluster.elapsed() < end {
+        bench.cluster.merge(kind, ARGO_NAMESPACE, name, theirs);
+        bench.cluster.advance(Duration::from_millis(200));
+        let (state, message) = bench.condition("hbn", condition);
+        if state == "False/Error" && !message.contains("keeps changing or removing it") {
+            panic!("{message}");
+        }
+        if !states.contains(&state) {
+            states.push(state);
+        }
+    }
+    let repairs = writes_of(bench, "apply", kind, name);
+    (repairs, states)
+}
+
+#[test]
+fn what_another_client_keeps_changing_is_repaired_less_often_and_reported() {
+    let whole = json!({
+        "metadata": { "annotations": { APPLIED: "theirs" } },
+        "spec": { "source": { "targetRevision": "v0" } },
+    });
+    let fights = [
+        ("Application", "hbn-01", "ApplicationsReconciled", json!({ "spec": whole["spec"] })),
+        // It restores the whole object, as from a backup.
+        ("Application", "hbn-01", "ApplicationsReconciled", whole),
+        (
+            "Secret",
+            "dpu-cluster-01-argocd",
+            "ClusterSecretsReconciled",
+            json!({ "data": { "config": "e30=" } }),
+        ),
+        (
+            "AppProject",
+            PROJECT,
+            "AppProjectReconciled",
+            json!({ "spec": { "sourceRepos": ["https://only.this"] } }),
+        ),
+    ];
+    for (kind, name, condition, theirs) in fights {
+        let mut bench = Bench::serving(&["dpu-cluster-01"]);
+        bench.cluster.advance(Duration::from_mins(1));
+        let before = bench.cluster.get(kind, ARGO_NAMESPACE, name);
+        let (repairs, states) = fight(&mut bench, kind, name, &theirs, condition, Duration::from_mins(30));
+        assert!((8..20).contains(&repairs), "{kind}: {repairs} repairs in half an hour");
+        assert_eq!(states.last().map(String::as_str), Some("False/Error"), "{kind}: {states:?}");
+        let waits = bench.ready("hbn");
+        assert_eq!(waits, "False/Error", "{kind}: {}", bench.conditions("hbn"));
+
+        // When the other client stops, it is repaired within the longest delay, and reported for twice as long.
+        bench.cluster.advance(Duration::from_mins(5));
+        let after = bench.cluster.get(kind, ARGO_NAMESPACE, name);
+        assert_eq!((&after["spec"], &after["data"]), (&before["spec"], &before["data"]), "{kind}");
+        bench.cluster.advance(Duration::from_mins(10));
+        assert_eq!(bench.ready("hbn"), "True/Success", "{kind}: {}", bench.conditions("hbn"));
+    }
+}
+
+/// Another client deletes an Application whenever it appears, and Argo CD does not delay that.
+#[test]
+fn what_another_client_keeps_removing_is_created_less_and_less_often() {
+    for (kind, name) in [("Application", "hbn-01"), ("Secret", "dpu-cluster-01-argocd")] {
+        let mut bench = Bench::serving(&["dpu-cluster-01"]);
+        bench.story();
+        for _ in 0..(30 * 60 * 5) {
+            if !bench.cluster.get(kind, ARGO_NAMESPACE, name).is_null() {
+                let unheld = json!({ "metadata": { "finalizers": null } });
+                bench.cluster.merge(kind, ARGO_NAMESPACE, name, &unheld);
+                bench.cluster.delete(kind, ARGO_NAMESPACE, name);
+            }
+            bench.cluster.advance(Duration::from_millis(200));
+        }
+        let [created, applied] = ["create", "apply"].map(|verb| writes_of(&mut bench, verb, kind, name));
+        assert!(
+            (5..30).contains(&created) && applied < 30,
+            "{kind}: {created} and {applied} in half an hour"
+        );
+        assert_eq!(bench.ready("hbn"), "False/Error", "{kind}: {}", bench.conditions("hbn"));
+        bench.cluster.advance(Duration::from_mins(20));
+        assert_eq!(bench.ready("hbn"), "True/Success", "{kind}: {}", bench.conditions("hbn"));
+    }
+}
+
+/// The fight is over the Application on one cluster.
+#[test]
+fn a_fight_holds_up_neither_a_new_version_nor_another_cluster() {
+    let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
+    let theirs = json!({ "spec": { "syncPolicy": { "automated": null } } });
+    let lasts = Duration::from_mins(10);
+    fight(&mut bench, "Application", "hbn-01", &theirs, "ApplicationsReconciled", lasts);
+    let version =
+        |bench: &mut Bench, name: &str| bench.application(name)["spec"]["source"]["targetRevision"].clone();
+    let spec = json!({ "spec": { "source": { "targetRevision": "v0" } } });
+    bench.cluster.merge("Application", ARGO_NAMESPACE, "hbn-02", &spec);
+    bench.cluster.advance(Duration::from_secs(1));
+    assert_eq!(version(&mut bench, "hbn-02"), "v1.1.1", "that on another cluster is repaired at once");
+    let spec = json!({ "spec": { "source": { "version": "v2.0.0" } } });
+    bench.cluster.merge("DPUService", "default", "hbn", &spec);
+    bench.cluster.advance(Duration::from_secs(1));
+    assert_eq!(version(&mut bench, "hbn-01"), "v2.0.0");
+    // And the service can be deleted.
+    bench.cluster.delete("DPUService", "default", "hbn");
+    bench.cluster.advance(Duration::from_mins(2));
+    assert_eq!(bench.in_argo("Application"), Vec::<String>::new());
 }
 
 /// The watch does not show it any more, and has shown another one since.

@@ -15,6 +15,7 @@
 //! Source: "Reconcile the secrets for each cluster"; decisions on shared objects.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockstep_engine::action::{Action, Answer, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::driver::{Next, Verdict};
@@ -37,6 +38,7 @@ use crate::names;
 use crate::server_claims::{has_unresolved_older, older_claimant};
 use crate::state::Controller;
 use crate::store::cluster_access::{Claim, Found, Problem};
+use crate::store::repairs::Written;
 
 /// What the reconcile of a cluster waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -49,6 +51,13 @@ pub enum Stage {
     Following,
     /// A stage of the removal of the Secret.
     Leaving(cluster_delete::Stage),
+}
+
+/// Returns the record of a write of a cluster's Secret. The content is identified by the version of the kubeconfig that it is made
+/// from: a digest of credentials would be stored with the state.
+fn written(key: &Name, found: &Found) -> Option<Written> {
+    let (content, existing) = found.compared.clone()?;
+    Some(Written { of: key.clone(), creates: existing.is_none(), content })
 }
 
 impl Controller {
@@ -72,7 +81,10 @@ impl Controller {
             Some(cluster) if is_used || (!cluster.deleting && (is_wanted || is_kept())) => {
                 self.reconcile_secret(key, &cluster)
             }
-            _ => self.leave(key, now).map(Stage::Leaving),
+            _ => {
+                self.store.repairs.remove(&key.object(&names::dpu_cluster()));
+                self.leave(key, now).map(Stage::Leaving)
+            }
         }
     }
 
@@ -84,8 +96,8 @@ impl Controller {
         now: Now,
     ) -> Next<Stage> {
         match stage {
-            Stage::Reading => self.cluster_read(key, outcomes),
-            Stage::Writing(found) => self.secret_written(key, *found, outcomes),
+            Stage::Reading => self.cluster_read(key, outcomes, now),
+            Stage::Writing(found) => self.secret_written(key, *found, outcomes, now),
             Stage::Following => self.followed(key, outcomes),
             Stage::Leaving(stage) => self.resume_leaving(key, stage, outcomes, now).map(Stage::Leaving),
         }
@@ -116,7 +128,7 @@ impl Controller {
         Next::Await(reads.collect(), Stage::Reading)
     }
 
-    fn cluster_read(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Next<Stage> {
+    fn cluster_read(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
         let Some(cluster) = self.store.clusters.get(key).cloned() else { return Next::Done(lagging()) };
         let mut outcomes = outcomes.into_iter();
         let source = match outcomes.next().map(Answer::object) {
@@ -178,8 +190,14 @@ impl Controller {
         };
         let mut manifest = manifest(key, &name, &connection);
         if existing.as_ref().is_some_and(|existing| is_applied(existing, &manifest)) {
-            let _ = self.find(key, &found);
-            return self.follow(key);
+            return self.secret_found(key, found, None, now);
+        }
+        let by = key.object(&names::dpu_cluster());
+        if let Some(write) = written(key, &found) {
+            self.store.settle_repairs(&by, std::slice::from_ref(&write), now);
+            if let Some(wait) = self.store.repair_wait(&by, &write, now) {
+                return self.secret_found(key, found, Some(wait), now);
+            }
         }
         // Another client may take it over in between. Then it must not be changed.
         if let Some(copy) = &copy {
@@ -193,14 +211,36 @@ impl Controller {
         Next::Await(vec![write], Stage::Writing(Box::new(found)))
     }
 
-    fn secret_written(&mut self, key: &Name, found: Found, outcomes: Vec<Outcome>) -> Next<Stage> {
+    /// Records the state of the Secret: it is as it should be, or its repair waits. In the latter case, and as long as other
+    /// clients keep changing it, each pass compares it again.
+    fn secret_found(&mut self, key: &Name, found: Found, waits: Option<Duration>, now: Now) -> Next<Stage> {
+        let problem = self.store.repair_problem(&key.object(&names::dpu_cluster()), waits, now);
+        let Some((problem, delay)) = problem else {
+            let _ = self.find(key, &found);
+            return self.follow(key);
+        };
+        let _ = self.find(key, &Found { trouble: Some(problem), compared: None, ..found });
+        match self.follow(key) {
+            Next::Done(verdict) => Next::Done(verdict.within(Some(delay))),
+            // It is followed by the next pass.
+            more @ Next::Await(..) => more,
+        }
+    }
+
+    fn secret_written(&mut self, key: &Name, found: Found, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
+        let write: Vec<Written> = written(key, &found).into_iter().collect();
+        let by = key.object(&names::dpu_cluster());
+        if outcomes.iter().all(Result::is_ok) {
+            self.store.note_written(by, write, &[], now);
+        } else {
+            self.store.note_written(by, Vec::new(), &write, now);
+        }
         match only(outcomes).object() {
             Ok(object) => {
                 let compared =
                     found.compared.map(|(source, _)| (source, Some(Secret::read(&object).marker())));
                 self.absorb_secret(&object);
-                let _ = self.find(key, &Found { compared, ..found });
-                self.follow(key)
+                self.secret_found(key, Found { compared, ..found }, None, now)
             }
             Err(failure) => self.fail(key, "its Secret in Argo CD's namespace can't be written", &failure),
         }

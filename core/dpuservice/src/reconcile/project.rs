@@ -12,11 +12,14 @@
 //! Source: "Reconcile the ArgoCD `AppProject`".
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use lockstep_engine::action::{Action, Answer as _, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::cache::Cached as _;
+use lockstep_engine::digest::digest;
 use lockstep_engine::driver::{Next, Verdict};
-use lockstep_engine::object::is_deleting;
+use lockstep_engine::object::{ObjectRef, is_deleting};
+use lockstep_engine::time::Now;
 use lockstep_engine::write::create_or_apply;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -27,12 +30,14 @@ use crate::desired::project::{is_applied, manifest, servers};
 use crate::model::project::{Project, name};
 use crate::names::{self, SERVICE_NAME};
 use crate::state::Controller;
+use crate::store::cluster_access::Problem;
+use crate::store::repairs::Written;
 
 /// What the reconcile of the project waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
     /// The project is being written.
-    Writing,
+    Writing(Written),
     /// All Applications are being listed, before servers are removed from the project.
     Narrowing,
     /// All Applications are being listed, before the project is removed.
@@ -41,13 +46,20 @@ pub enum Stage {
     Removing,
 }
 
+/// Returns the object of the reconcile that writes the project.
+fn written_by() -> ObjectRef {
+    name().object(&names::project())
+}
+
 impl Controller {
-    pub(crate) fn begin_project(&mut self) -> Next<Stage> {
+    pub(crate) fn begin_project(&mut self, now: Now) -> Next<Stage> {
         if self.store.is_wanted() && self.store.unwatchable_kind().is_some() {
             return Next::Done(Verdict::Converged);
         }
         let project = self.store.project().cloned();
         if !self.store.is_wanted() && self.store.applications.iter().next().is_none() {
+            self.store.repairs.remove(&written_by());
+            self.set_project_trouble(None);
             let Some(_) = project.filter(|project| project.is_ours && !project.deleting) else {
                 return Next::Done(Verdict::Converged);
             };
@@ -55,6 +67,7 @@ impl Controller {
         }
         if project.as_ref().is_some_and(|project| !project.is_ours) {
             self.set_project_failure(None);
+            self.set_project_trouble(None);
             return Next::Done(Verdict::Converged);
         }
         let is_wanted = self.store.is_wanted();
@@ -68,11 +81,16 @@ impl Controller {
         if is_wanted && project.as_ref().is_some_and(is_narrower) {
             return Next::Await(vec![survey(SERVICE_NAME.to_owned(), false)], Stage::Narrowing);
         }
-        self.write_project(project.as_ref(), servers)
+        self.write_project(project.as_ref(), servers, now)
     }
 
     /// Writes the project with these servers.
-    fn write_project(&mut self, project: Option<&Project>, mut servers: BTreeSet<String>) -> Next<Stage> {
+    fn write_project(
+        &mut self,
+        project: Option<&Project>,
+        mut servers: BTreeSet<String>,
+        now: Now,
+    ) -> Next<Stage> {
         // Before the whole project is deleted, no server is removed from it. Without the project, though, Argo CD could not
         // remove anything.
         if let Some(project) = project.filter(|_| !self.store.is_wanted()) {
@@ -88,26 +106,40 @@ impl Controller {
         if project.is_some_and(|project| is_applied(project, &manifest)) {
             self.set_project_failure(None);
             self.wake_leaving_clusters();
-            return Next::Done(Verdict::Converged);
+            return self.project_repaired(None, now);
+        }
+        let write = Written { of: name(), creates: project.is_none(), content: digest(&manifest["spec"]) };
+        self.store.settle_repairs(&written_by(), std::slice::from_ref(&write), now);
+        if let Some(wait) = self.store.repair_wait(&written_by(), &write, now) {
+            return self.project_repaired(Some(wait), now);
         }
         // Another client may take it over in between. Then it must not be changed.
         if let Some(project) = project {
             manifest["metadata"]["resourceVersion"] = json!(project.resource_version());
         }
         let seen = project.map(|project| &project.uid);
-        Next::Await(vec![create_or_apply(name().object(&names::project()), manifest, seen)], Stage::Writing)
+        let action = create_or_apply(name().object(&names::project()), manifest, seen);
+        Next::Await(vec![action], Stage::Writing(write))
     }
 
-    pub(crate) fn resume_project(&mut self, stage: &Stage, outcomes: Vec<Outcome>) -> Next<Stage> {
+    /// Ends a pass over a project that is as it should be, or of which a repair waits.
+    fn project_repaired(&mut self, waits: Option<Duration>, now: Now) -> Next<Stage> {
+        let problem = self.store.repair_problem(&written_by(), waits, now);
+        let (trouble, delay) = problem.unzip();
+        self.set_project_trouble(trouble);
+        Next::Done(Verdict::Converged.within(delay))
+    }
+
+    pub(crate) fn resume_project(&mut self, stage: Stage, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
         match stage {
-            Stage::Narrowing => self.servers_surveyed(outcomes),
-            Stage::Writing => self.project_written(outcomes),
+            Stage::Narrowing => self.servers_surveyed(outcomes, now),
+            Stage::Writing(write) => self.project_written(write, outcomes, now),
             Stage::Surveying => self.project_surveyed(outcomes),
             Stage::Removing => self.project_removed(outcomes),
         }
     }
 
-    fn servers_surveyed(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
+    fn servers_surveyed(&mut self, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
         let found = match surveyed_or_end(only(outcomes)) {
             Ok(found) => found,
             Err(verdict) => return Next::Done(verdict),
@@ -118,25 +150,37 @@ impl Controller {
         let used = found.iter().filter_map(|(_, app)| app.server()).map(str::to_owned);
         let mut servers = servers(&self.store);
         servers.extend(used.filter(|server| project.servers.contains(server)));
-        self.write_project(Some(&project), servers)
+        self.write_project(Some(&project), servers, now)
     }
 
-    fn project_written(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
+    fn project_written(&mut self, write: Written, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
         let failure = match only(outcomes).object() {
             Ok(object) => {
                 self.store.projects.absorb(name(), Project::read(&object));
-                // It does not enqueue itself: if the server changed what was written, it would be written without end.
                 self.wake_by_project();
+                self.store.note_written(written_by(), vec![write], &[], now);
                 None
             }
-            Err(failure) => Some(failure),
+            Err(failure) => {
+                self.store.note_written(written_by(), Vec::new(), &[write], now);
+                Some(failure)
+            }
         };
         if failure.as_ref().is_none_or(|failure| !failure.passes()) {
             self.set_project_failure(failure.as_ref());
         }
         match failure {
             Some(failure) => Next::Done(Verdict::retry("writing the AppProject", &failure)),
-            None => Next::Done(Verdict::Converged),
+            // If the server has changed what was written, that is repaired later.
+            None => self.begin_project(now),
+        }
+    }
+
+    /// Records why the project is not as it was written, or that it is.
+    fn set_project_trouble(&mut self, trouble: Option<Problem>) {
+        if self.store.project_trouble != trouble {
+            self.store.project_trouble = trouble;
+            self.wake_services();
         }
     }
 

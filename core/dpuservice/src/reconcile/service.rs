@@ -23,10 +23,11 @@
 //!
 //! Source: "Controller flow".
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, Answer as _, Class, Failure, KubeRequest, Outcome, only};
+use lockstep_engine::digest::digest;
 use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{Name, annotation, is_deleting};
@@ -50,6 +51,7 @@ use crate::model::service::{Service, service_ref};
 use crate::names::{self, APPLIED, FINALIZER, SERVICE_NAME, SERVICE_NAMESPACE};
 use crate::state::Controller;
 use crate::status;
+use crate::store::repairs::Written;
 
 /// The maximum number of writes of one service in flight.
 const AT_A_TIME: usize = 10;
@@ -88,9 +90,11 @@ impl Controller {
         let Some(service) = self.store.services.get(key) else {
             self.store.status_written_at.remove(key);
             self.store.held_up.remove(key);
+            self.store.repairs.remove(&service_ref(key));
             return self.begin_sweep(key).map(Stage::Sweeping);
         };
         if service.deleting {
+            self.store.repairs.remove(&service_ref(key));
             return self.begin_removal(key, now).map(Stage::from);
         }
         match finalizer::add(&service_ref(key), &service.metadata, FINALIZER) {
@@ -215,12 +219,14 @@ impl Controller {
         let mut missing = missing(&self.store, key, spec, &pass);
         self.store.note_held_up(key, now);
         missing.extend(ends(&self.store, key, &missing, now));
+        let repairs = self.take_out_repairs(key, &mut missing, now);
+        pass.repairs_in = repairs.values().min().copied();
         let is_new = |(task, action): &(Task, Action)| pass.tried.get(task) != Some(&mark(action));
         let (new, tried): (Vec<_>, Vec<_>) = missing.into_iter().partition(is_new);
         let (tasks, actions): (Vec<Task>, Vec<Action>) = new.into_iter().take(AT_A_TIME).unzip();
         if tasks.is_empty() {
             let applied = tried.into_iter().map(|(task, _)| task).filter(|task| task.what == What::Apply);
-            pass.contested = applied.map(|task| task.cluster).collect();
+            pass.contested = applied.map(|task| task.cluster).chain(repairs.into_keys()).collect();
             self.complain_of_names(key, &mut pass);
             return self.report(key, &pass, now);
         }
@@ -228,6 +234,28 @@ impl Controller {
         // Failures of earlier attempts with another desired state no longer count.
         pass.failures.retain(|cluster, _| tasks.iter().all(|task| task.cluster != *cluster));
         Next::Await(actions, Stage::Acting(pass, tasks))
+    }
+
+    /// Takes out the writes that have to wait: another client has undone them shortly after the last time. Returns their clusters,
+    /// and for how long each waits.
+    fn take_out_repairs(
+        &mut self,
+        key: &Name,
+        missing: &mut Vec<(Task, Action)>,
+        now: Now,
+    ) -> BTreeMap<Name, Duration> {
+        let by = service_ref(key);
+        let wanted = missing.iter().filter_map(|(task, action)| task.written(mark(action)));
+        let wanted: Vec<Written> = wanted.collect();
+        self.store.settle_repairs(&by, &wanted, now);
+        let mut waits = BTreeMap::new();
+        missing.retain(|(task, action)| {
+            let written = task.written(mark(action));
+            let wait = written.and_then(|written| self.store.repair_wait(&by, &written, now));
+            waits.extend(wait.map(|wait| (task.cluster.clone(), wait)));
+            wait.is_none()
+        });
+        waits
     }
 
     /// Records that all names for an Application are taken, which people have to fix. When another owner's Application is
@@ -265,7 +293,14 @@ impl Controller {
 
     /// Records what the requests of a pass did.
     fn take_in(&mut self, key: &Name, pass: &mut Pass, tasks: Vec<Task>, outcomes: Vec<Outcome>, now: Now) {
+        let by = service_ref(key);
+        let (mut written, mut failed) = (Vec::new(), Vec::new());
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
+            let list = if outcome.is_ok() { &mut written } else { &mut failed };
+            list.extend(task.written(pass.tried.get(&task).cloned().unwrap_or_default()));
+            if task.what == What::Remove {
+                self.store.forget_repairs(&by, &task.cluster, now);
+            }
             match outcome.remaining() {
                 Ok(Some(object)) => {
                     if task.what == What::Terminate
@@ -292,6 +327,7 @@ impl Controller {
                 }
             }
         }
+        self.store.note_written(by, written, &failed, now);
     }
 
     /// Records that the server does not know `retry.refresh` (decision 70). The pass then applies without it.
@@ -321,14 +357,21 @@ impl Controller {
                 None => Verdict::Converged,
             },
         };
+        // A failure on one cluster does not delay the repairs on the others.
+        let reported = self.store.contested(&service_ref(key), now).map(|(_, rest)| rest);
+        let verdict = verdict.within(reported.chain(pass.repairs_in).min());
         self.write_status(key, &wanted, verdict, changed, now).map(Stage::Reporting)
     }
 }
 
-/// Returns the text that distinguishes an apply from others of the same Application: the digest of what it applies, and whether
-/// it has the field that a server may refuse.
+/// Returns the text that distinguishes a write from others of the same Application: the digest of what it writes, and whether it
+/// has the field that a server may refuse.
 fn mark(action: &Action) -> String {
-    let Action::Kube(KubeRequest::Apply { manifest, .. }) = action else { return String::new() };
+    let manifest = match action {
+        Action::Kube(KubeRequest::Apply { manifest, .. }) => manifest,
+        Action::Kube(KubeRequest::Create { manifest, .. }) => return digest(&manifest["spec"]),
+        _ => return String::new(),
+    };
     let has_refresh = manifest["spec"].pointer(RETRY).is_some_and(|retry| retry.get(REFRESH).is_some());
     format!("{} {has_refresh}", annotation(manifest, APPLIED).unwrap_or_default())
 }

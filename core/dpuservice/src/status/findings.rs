@@ -16,9 +16,7 @@ use crate::model::service::Service;
 use crate::names::{condition, reason};
 use crate::rollout::Withheld;
 use crate::store::Store;
-
-/// What was applied has been changed since, or when the API server stored it.
-const CONTESTED: &str = "it differs from what was applied: another client or an admission webhook changes it";
+use crate::store::repairs::{CONTESTED, DIFFERS};
 
 /// The input of the conditions.
 pub(super) struct Seen<'a> {
@@ -29,6 +27,8 @@ pub(super) struct Seen<'a> {
     pub(super) failures: &'a BTreeMap<Name, Failure>,
     /// The clusters with an Application that differs although it was applied.
     pub(super) contested: &'a BTreeSet<Name>,
+    /// The clusters with an Application that was repaired several times in a row.
+    pub(super) fought_over: BTreeSet<&'a Name>,
     /// The clusters with an Application that is not written now.
     pub(super) withheld: Withheld<'a>,
 }
@@ -115,6 +115,10 @@ impl Seen<'_> {
             let message = format!("the AppProject can't be written ({})", failure.message);
             return finding(Status::False, reason::ERROR, &message);
         }
+        if let Some(trouble) = &self.store.project_trouble {
+            let reason = if trouble.passes { reason::PENDING } else { reason::ERROR };
+            return finding(Status::False, reason, &format!("the AppProject: {}", trouble.words));
+        }
         match self.store.project() {
             None => finding(Status::False, reason::PENDING, "the AppProject does not exist yet"),
             Some(project) if !project.is_ours => {
@@ -156,13 +160,21 @@ impl Seen<'_> {
         let failures: Vec<ClusterMessage> = refusals
             .map(|(cluster, failure)| ClusterMessage::new(self.store, cluster, failure.message.clone()))
             .collect();
-        if !failures.is_empty() {
-            let message = format!(
-                "{} Applications can't be written: {}",
-                failures.len(),
-                grouped(failures.into_iter())
-            );
-            return finding(Status::False, reason::ERROR, message);
+        let fought_over: Vec<ClusterMessage> = self
+            .fought_over
+            .iter()
+            .filter(|cluster| self.apps.contains_key(*cluster))
+            .map(|cluster| ClusterMessage::new(self.store, cluster, CONTESTED.to_owned()))
+            .collect();
+        let problems = [("can't be written", failures), ("do not stay as the spec says", fought_over)];
+        let problems = problems.into_iter().filter(|(_, clusters)| !clusters.is_empty());
+        let problems: Vec<String> = problems
+            .map(|(what, clusters)| {
+                format!("{} Applications {what}: {}", clusters.len(), grouped(clusters.into_iter()))
+            })
+            .collect();
+        if !problems.is_empty() {
+            return finding(Status::False, reason::ERROR, problems.join("; "));
         }
         let waiting: Vec<ClusterMessage> = self
             .apps
@@ -208,7 +220,7 @@ impl Seen<'_> {
                 None => match self.withheld.get(cluster) {
                     Some(why) => Some(why.to_string()),
                     None if app.is_none() => Some("no Application yet".to_owned()),
-                    None => self.contested.contains(cluster).then(|| CONTESTED.to_owned()),
+                    None => self.contested.contains(cluster).then(|| DIFFERS.to_owned()),
                 },
             },
         }

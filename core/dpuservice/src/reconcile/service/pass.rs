@@ -1,11 +1,14 @@
 //! The state of a pass of a service: what the server has confirmed, and the attempted writes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use lockstep_engine::action::Failure;
 use lockstep_engine::object::Name;
 use lockstep_engine::pairs;
 use serde::{Deserialize, Serialize};
+
+use crate::store::repairs::Written;
 
 /// The state of a pass.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -19,9 +22,12 @@ pub struct Pass {
     /// The attempted writes, with what distinguishes an apply from others: the desired state may have changed in the meantime.
     #[serde(with = "pairs")]
     pub(super) tried: BTreeMap<Task, String>,
-    /// The clusters with an Application that differs although this pass has applied it.
+    /// The clusters with an Application that differs although it was applied, in this pass or shortly before.
     #[serde(default)]
     pub(super) contested: BTreeSet<Name>,
+    /// When the first of them is applied again.
+    #[serde(default)]
+    pub(super) repairs_in: Option<Duration>,
     /// Whether the cache turned out to be stale.
     pub(super) lags: bool,
     /// The failures, by cluster.
@@ -46,6 +52,15 @@ pub struct Task {
     pub(super) cluster: Name,
     pub(super) application: Name,
     pub(super) what: What,
+}
+
+impl Task {
+    /// Returns the record of the write with this mark; `None` if the task is no write that other clients could undo.
+    pub(super) fn written(&self, mark: String) -> Option<Written> {
+        let creates = self.what == What::Create;
+        let is_repeatable = creates || self.what == What::Apply;
+        is_repeatable.then(|| Written { of: self.cluster.clone(), creates, content: mark })
+    }
 }
 
 /// The kind of a write.

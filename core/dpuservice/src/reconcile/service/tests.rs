@@ -4,6 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 use lockstep_engine::action::Success;
 use lockstep_engine::operator::Control as _;
 use lockstep_engine::time::{Monotonic, Wall};
+use lockstep_engine::write::merged;
 use serde_json::{Value, json};
 
 use super::*;
@@ -82,6 +83,82 @@ fn an_application_that_differs_after_its_apply_is_reported() {
             );
         }
     }
+}
+
+fn after(millis: u64) -> Now {
+    Now { monotonic: Monotonic::START + Duration::from_millis(millis), ..now() }
+}
+
+/// Ends a pass with the answer to the write of its status, and returns the verdict.
+fn verdict(controller: &mut Controller, next: Next<Stage>, version: u32, at: Now) -> Verdict {
+    let (actions, stage) = match next {
+        Next::Await(actions, stage) => (actions, stage),
+        Next::Done(verdict) => return verdict,
+    };
+    let [Action::Kube(KubeRequest::Patch { patch, .. })] = &actions[..] else { panic!("{actions:?}") };
+    let mut object = json!({ "metadata": { "namespace": "team", "name": "svc", "uid": "svc" }, "spec": {} });
+    object["metadata"]["resourceVersion"] = json!(version.to_string());
+    object["spec"]["source"] = json!({ "repoURL": "https://charts", "version": "1.0.0", "chart": "svc" });
+    let before = controller.store.services.get(&fixture::service()).map(|service| json!(service.status));
+    object["status"] = merged(&before.unwrap_or_default(), &patch["status"]);
+    let answer = Ok(Success::Object(Arc::new(object)));
+    match controller.resume_service(&fixture::service(), stage, vec![answer], at) {
+        Next::Done(verdict) => verdict,
+        next @ Next::Await(..) => panic!("{next:?}"),
+    }
+}
+
+/// The server changes each apply.
+#[test]
+fn an_application_that_differs_each_time_is_applied_less_and_less_often() {
+    let without_prune =
+        |object: &mut Value| object["spec"]["syncPolicy"]["automated"]["prune"] = json!(false);
+    let mut controller = on(&["c1"], without_prune);
+    let key = fixture::service();
+    let (mut at, mut waits, mut version) = (0, Vec::new(), 100);
+    for number in 1..=6 {
+        let (mut wanted, stage) = applies(controller.act(&key, Box::default(), after(at)));
+        assert_eq!(wanted.len(), 1, "the {number}. apply");
+        version += 2;
+        let answer = stored(wanted.remove(0), &version.to_string(), without_prune);
+        let next = controller.resume_service(&key, stage, vec![Ok(answer)], after(at));
+        let reason = if number < 4 { "False/Pending" } else { "False/Error" };
+        if number == 1 || number == 4 {
+            assert_eq!(written(&next, "ApplicationsReconciled").0, reason, "after {number} applies");
+        }
+        let Verdict::Requeue(wait) = verdict(&mut controller, next, version + 1, after(at)) else {
+            panic!("it is applied again")
+        };
+        let early = controller.act(&key, Box::default(), after(at + 1));
+        assert!(matches!(early, Next::Done(Verdict::Requeue(_))), "an event does not shorten it: {early:?}");
+        waits.push(wait.as_millis());
+        at += u64::try_from(wait.as_millis()).expect("short");
+    }
+    assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16000]);
+}
+
+#[test]
+fn a_change_that_is_wanted_does_not_wait_for_a_repair() {
+    let without_prune =
+        |object: &mut Value| object["spec"]["syncPolicy"]["automated"]["prune"] = json!(false);
+    let mut controller = on(&["c1", "c2"], without_prune);
+    let key = fixture::service();
+    let (wanted, stage) = applies(controller.act(&key, Box::default(), now()));
+    let versions = ["101", "102"];
+    let answers =
+        wanted.into_iter().zip(versions).map(|(it, version)| Ok(stored(it, version, without_prune)));
+    let next = controller.resume_service(&key, stage, answers.collect(), now());
+    assert!(applies(next).0.is_empty());
+    // The user chooses another version.
+    let spec = json!({ "source": { "repoURL": "https://charts", "version": "2.0.0", "chart": "svc" } });
+    let metadata = json!({ "namespace": "team", "name": "svc", "uid": "svc", "resourceVersion": "103", "generation": 2 });
+    controller
+        .store
+        .services
+        .observe(key.clone(), Service::read(&json!({ "metadata": metadata, "spec": spec })));
+    let (wanted, _) = applies(controller.act(&key, Box::default(), now()));
+    let versions: Vec<_> = wanted.iter().map(|it| &it["spec"]["source"]["targetRevision"]).collect();
+    assert_eq!(versions, ["2.0.0", "2.0.0"]);
 }
 
 /// Argo CD before 3.2 does not declare it.
