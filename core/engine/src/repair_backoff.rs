@@ -68,8 +68,8 @@ impl<K: PartialEq> RepairBackoff<K> {
         }
     }
 
-    /// Removes the objects that have been quiet for long enough, and those with a key that is not kept. `keep` may change a key. Returns
-    /// whether any are left.
+    /// Removes the objects that have been quiet for long enough, and those with a key that is not kept. `keep` may change a key.
+    /// Returns whether any are left.
     pub fn settle(&mut self, now: Monotonic, mut keep: impl FnMut(&mut K) -> bool) -> bool {
         self.rows.retain_mut(|row| keep(&mut row.key) && row.unsettled(now).is_some());
         !self.rows.is_empty()
