@@ -90,10 +90,15 @@ impl Fixture {
 
     /// The Service of the API server has, and requests, these addresses.
     pub(crate) fn service(&mut self, has: &[&str], requests: &Value) -> &mut Self {
+        self.service_at(&["172.30.0.1"], has, requests)
+    }
+
+    /// The same with these cluster IPs.
+    pub(crate) fn service_at(&mut self, cluster_ips: &[&str], has: &[&str], requests: &Value) -> &mut Self {
         let ingress: Vec<Value> = has.iter().map(|address| json!({ "ip": address })).collect();
         let service = json!({
             "metadata": { "annotations": requests },
-            "spec": { "type": "LoadBalancer" },
+            "spec": { "type": "LoadBalancer", "clusterIPs": cluster_ips },
             "status": { "loadBalancer": { "ingress": ingress } },
         });
         let name = api_server_service(&self.key);

@@ -195,6 +195,16 @@ fn is_of_family(service: &Value, address: IpAddr) -> bool {
     own.is_none_or(|own| own.is_ipv4() == address.is_ipv4())
 }
 
+/// Returns whether a Service may have an address that it requests: all its cluster IPs are of the same family, unless it has the
+/// address already and prefers both families.
+fn may_request(service: &Value, address: IpAddr) -> bool {
+    let own = service["spec"]["clusterIPs"].as_array().into_iter().flatten();
+    let mut own = own.filter_map(|own| own.as_str()?.parse::<IpAddr>().ok());
+    let is_kept =
+        service["spec"]["ipFamilyPolicy"] == "PreferDualStack" && assigned(service) == Some(address);
+    is_kept || own.all(|own| own.is_ipv4() == address.is_ipv4())
+}
+
 /// Returns the address that a Service should have, and its pool. It has the address in its status, if that is free.
 fn choose<'a>(
     pools: &'a [Pool],
@@ -206,7 +216,7 @@ fn choose<'a>(
     let mut pools = pools.iter().filter(|pool| pool.serves(service));
     let from = |address: IpAddr| move |pool: &'a Pool| pool.holds(address).then_some((address, &*pool.name));
     if let Some(wanted) = wanted {
-        return pools.find_map(from(wanted)).filter(|_| may_have(&wanted));
+        return pools.find_map(from(wanted)).filter(|_| may_have(&wanted) && may_request(service, wanted));
     }
     let kept = assigned(service).filter(may_have);
     kept.and_then(|address| pools.clone().find_map(from(address)))

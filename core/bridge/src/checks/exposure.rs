@@ -12,7 +12,7 @@ use super::unwatched::unwatched;
 use crate::desired::address;
 use crate::model::hosted_cluster::{endpoint, is_at, uses_load_balancer};
 use crate::model::hypershift::{is, words};
-use crate::model::service::assigned;
+use crate::model::service::{assigned, other_families};
 use crate::model::source::Source;
 use crate::names::{condition, reason, service_title};
 use crate::snapshot::{BridgeSnapshot, OwnedObject};
@@ -62,6 +62,15 @@ fn load_balancer(snapshot: &BridgeSnapshot<'_>, cluster: &Value) -> (Status, &'s
         Some(former) => (reason::ADDRESS_CHANGE_PENDING, format!("{title}, exposed at {former}:6443,")),
         None => (reason::LOAD_BALANCER_PENDING, title),
     };
+    let refused = wanted.and_then(|wanted| Some((wanted, other_families(service, wanted)?)));
+    if let Some((wanted, cluster_ips)) = refused {
+        let family = if wanted.is_ipv4() { "IPv4" } else { "IPv6" };
+        let message = format!(
+            "MetalLB refuses {wanted} for {title}, because its cluster IPs {cluster_ips} are not all {family}; create the \
+             DPFHCPBridge on a management cluster with {family} only, or with exposeThroughLoadBalancer false"
+        );
+        return (Status::False, reason, message);
+    }
     let message = match wanted.map(|wanted| (wanted, addresses::user(snapshot.store, snapshot.key, wanted))) {
         Some((wanted, Some(user))) => format!("{title} waits for Service {user} to release {wanted}"),
         Some((wanted, None)) => format!("{title} waits for MetalLB to give it {wanted}"),
@@ -109,4 +118,40 @@ pub fn ingress_endpoint(snapshot: &BridgeSnapshot<'_>) -> Option<String> {
     let history = snapshot.hosted_cluster().ours()?["status"]["version"]["history"].as_array()?;
     let has_ingress = history.iter().any(|entry| entry["state"] == "Completed");
     has_ingress.then(|| format!("*.apps.{}.{}", snapshot.key.name, snapshot.spec.base_domain))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::{ADDRESS, Fixture, NOW};
+
+    /// MetalLB compares the families of all cluster IPs with those of the requested addresses.
+    #[test]
+    fn a_service_of_another_family_is_reported() {
+        let message = |cluster_ips: &[&str], has: &[&str]| {
+            let mut fixture = Fixture::new(&json!({}));
+            fixture.cluster(NOW, &json!({})).service_at(cluster_ips, has, &json!({}));
+            judge(&fixture.snapshot(), &[]).message
+        };
+        for (cluster_ips, expected) in [
+            (&["172.30.0.1"][..], "Service team-a/kube-apiserver waits for MetalLB to give it 10.0.0.1"),
+            (
+                &["172.30.0.1", "fd00::1"],
+                "MetalLB refuses 10.0.0.1 for Service team-a/kube-apiserver, because its cluster IPs 172.30.0.1, fd00::1 are \
+                 not all IPv4; create the DPFHCPBridge on a management cluster with IPv4 only, or with exposeThroughLoadBalancer \
+                 false",
+            ),
+            (
+                &["fd00::1"],
+                "MetalLB refuses 10.0.0.1 for Service team-a/kube-apiserver, because its cluster IPs fd00::1 are not all IPv4; \
+                 create the DPFHCPBridge on a management cluster with IPv4 only, or with exposeThroughLoadBalancer false",
+            ),
+        ] {
+            assert_eq!(message(cluster_ips, &[]), expected);
+            // It had the address before it got its second family.
+            assert_eq!(message(cluster_ips, &[ADDRESS]), "API server exposed at 10.0.0.1:6443");
+        }
+    }
 }

@@ -13,6 +13,14 @@ pub fn assigned(service: &Value) -> impl Iterator<Item = IpAddr> {
     ingress.filter_map(|entry| entry["ip"].as_str()?.parse().ok())
 }
 
+/// Returns the cluster IPs of a Service of which one has another family than an address. MetalLB gives a requested address only to a
+/// Service with this one family: one with both has to request an address of each.
+pub fn other_families(service: &Value, address: IpAddr) -> Option<String> {
+    let own = service["spec"]["clusterIPs"].as_array()?.iter().filter_map(Value::as_str);
+    let is_other = |own: &str| own.parse::<IpAddr>().is_ok_and(|own| own.is_ipv4() != address.is_ipv4());
+    own.clone().any(is_other).then(|| own.collect::<Vec<_>>().join(", "))
+}
+
 /// Returns the addresses that a Service has, or requests in any of the supported ways.
 pub fn addresses(service: &Value) -> Vec<IpAddr> {
     let spec = &service["spec"];

@@ -140,6 +140,7 @@ fn service(object: &Value) -> Option<Value> {
     Some(json!({
         "spec": {
             "type": spec["type"],
+            "clusterIPs": spec["clusterIPs"],
             "loadBalancerIP": spec["loadBalancerIP"],
             "externalIPs": spec["externalIPs"],
         },
