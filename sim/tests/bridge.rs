@@ -21,6 +21,8 @@ mod flows;
 mod judgement;
 #[path = "bridge/objects.rs"]
 mod objects;
+#[path = "bridge/older_hypershift.rs"]
+mod older_hypershift;
 #[path = "bridge/own_pool.rs"]
 mod own_pool;
 #[path = "bridge/phases.rs"]

@@ -7,7 +7,7 @@
 //!
 //! No Pod of a control plane runs; the [`Pace`](super::Pace) sets the delays. Nodes join automatically, so `status.version`
 //! completes some time after `status.controlPlaneVersion`. Annotations of the HostedCluster cause failures of its control plane:
-//! [`AILS`], [`NODES`], [`RELEASES`], [`STUCK`].
+//! [`AILS`], [`NODES`], [`RELEASES`], [`STUCK`]. [`REPORTS`] is that of an older HyperShift.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ mod status;
 mod teardown;
 
 pub use self::model::{
-    AILS, DEGRADED, FINALIZER, FLAPPING, NO_NODES, NODES, RELEASES, STUCK, UNREACHABLE,
-    control_plane_namespace, hosted_cluster_kind, node_pool_kind,
+    AILS, DEGRADED, FINALIZER, FLAPPING, NO_NODES, NODES, RELEASES, REPORTS, STUCK, UNREACHABLE,
+    VERSION_ONLY, control_plane_namespace, hosted_cluster_kind, node_pool_kind,
 };
 
 /// The namespace of HyperShift itself.

@@ -11,7 +11,7 @@ use lockstep_engine::time::{Now, Wall};
 use serde_json::Value;
 
 use super::{encryption_key, exposure, upgrade};
-use crate::model::hosted_cluster::{has_endpoint, serves};
+use crate::model::hosted_cluster::{has_endpoint, is_available, is_installed};
 use crate::model::hypershift::{condition as condition_of, is, words};
 use crate::model::rollout::{is_blocked, was_complete};
 use crate::names::{condition, reason};
@@ -19,6 +19,9 @@ use crate::snapshot::{BridgeSnapshot, OwnedObject};
 
 /// The time limit for a cluster to become ready for the first time.
 pub const PROVISIONING_MAX: Duration = Duration::from_hours(1);
+
+/// The time limit for a rollout of which HyperShift does not report the end.
+const ROLLOUT_MAX: Duration = Duration::from_hours(1);
 
 /// Returns the finding about `Ready`, from all others.
 pub fn ready(snapshot: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
@@ -113,14 +116,29 @@ pub fn ready(snapshot: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
 
 /// Returns that a control plane does not come up because its key is lost. HyperShift does not report that.
 fn hung(snapshot: &BridgeSnapshot<'_>) -> Option<(Status, &'static str, String)> {
-    snapshot.hosted_cluster().ours().filter(|cluster| !serves(cluster))?;
+    snapshot.hosted_cluster().ours().filter(|_| !serves(snapshot))?;
     Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, encryption_key::lost(snapshot)?))
+}
+
+/// Returns whether the control plane of the bridge's HostedCluster serves. One that was ready has a version installed. Without
+/// nodes, the histories of a HyperShift that was updated do not show it.
+pub fn serves(snapshot: &BridgeSnapshot<'_>) -> bool {
+    let cluster = snapshot.hosted_cluster().ours();
+    cluster.is_some_and(|cluster| is_available(cluster) && (is_installed(cluster) || was_ready(snapshot)))
+}
+
+/// Returns whether `Provisioned` reports that this HostedCluster was ready. The condition may refer to an earlier one.
+fn was_ready(snapshot: &BridgeSnapshot<'_>) -> bool {
+    let created = snapshot.hosted_cluster().ours().and_then(creation);
+    snapshot.bridge.condition(condition::PROVISIONED).is_some_and(|before| {
+        before.status == "True" && created.is_none_or(|created| before.last_transition_time.0 >= created)
+    })
 }
 
 /// Returns the obstacle of a HostedCluster's control plane.
 fn control_plane(snapshot: &BridgeSnapshot<'_>, cluster: &Value) -> Option<(Status, &'static str, String)> {
     // A control plane serves even if HyperShift is paused, or can't complete a change.
-    if serves(cluster) {
+    if serves(snapshot) {
         return None;
     }
     if is_blocked(cluster) {
@@ -155,8 +173,21 @@ fn control_plane(snapshot: &BridgeSnapshot<'_>, cluster: &Value) -> Option<(Stat
 fn degraded(snapshot: &BridgeSnapshot<'_>) -> Option<(Status, &'static str, String)> {
     let cluster = snapshot.hosted_cluster().ours().filter(|cluster| is(cluster, "Degraded", "True"))?;
     let newest = &cluster["status"]["controlPlaneVersion"]["history"][0]["state"];
-    let is_rolling = newest == "Partial" || upgrade::progress(snapshot).is_some();
+    let is_rolling =
+        newest == "Partial" || upgrade::progress(snapshot).is_some() || rollout_remaining(snapshot).is_some();
     (!is_rolling).then(|| (Status::False, reason::WAITING_FOR_CONTROL_PLANE, words(cluster, "Degraded")))
+}
+
+/// Returns the remaining time for a rollout that excuses a degraded control plane and of which HyperShift does not report the end:
+/// an older HyperShift has no history of the control plane, and the version of the whole cluster completes only with nodes. The
+/// installation of the first version is no rollout (decision 73).
+pub fn rollout_remaining(snapshot: &BridgeSnapshot<'_>) -> Option<Duration> {
+    let cluster = snapshot.hosted_cluster().ours().filter(|cluster| is(cluster, "Degraded", "True"))?;
+    let history = cluster["status"]["version"]["history"].as_array().filter(|history| history.len() > 1)?;
+    let newest = history.first().filter(|newest| newest["state"] == "Partial")?;
+    let has_end = cluster["status"]["controlPlaneVersion"]["history"].is_array();
+    let started = newest["startedTime"].as_str()?.parse().ok().filter(|_| !has_end)?;
+    Some(left(ROLLOUT_MAX, started, snapshot.now)).filter(|left| !left.is_zero())
 }
 
 /// Returns the finding about `Provisioned`: once true, it stays true for as long as the HostedCluster exists. The time limit
@@ -165,18 +196,13 @@ pub fn provisioned(snapshot: &BridgeSnapshot<'_>, ready: &Finding) -> Finding {
     let before = snapshot.bridge.condition(condition::PROVISIONED);
     let has_timed_out = before.is_some_and(|before| before.reason == reason::TIMED_OUT);
     let cluster = snapshot.hosted_cluster().ours();
-    let is_reported = before.is_some_and(|before| {
-        // The condition may refer to an earlier HostedCluster.
-        let is_of_this = |created| before.last_transition_time.0 >= created;
-        before.status == "True" && cluster.and_then(creation).is_none_or(is_of_this)
-    });
     // Another client may have removed the status. HyperShift completes a version only with nodes.
     let is_shown = before.is_none() && cluster.is_some_and(was_complete);
     let (status, reason, message) = match snapshot.hosted_cluster() {
         OwnedObject::Absent | OwnedObject::Foreign => {
             (Status::False, reason::IN_PROGRESS, "the cluster is not provisioned yet")
         }
-        _ if is_reported || is_shown || ready.status == Status::True => {
+        _ if was_ready(snapshot) || is_shown || ready.status == Status::True => {
             (Status::True, reason::COMPLETED, "the cluster has been ready")
         }
         OwnedObject::Ours(cluster)
@@ -218,8 +244,12 @@ pub fn is_waiting(reason: &str) -> bool {
 /// Returns the remaining time for a HostedCluster to become ready.
 pub fn remaining(cluster: &Value, now: Now) -> Duration {
     let Some(created) = creation(cluster) else { return PROVISIONING_MAX };
-    let age = now.wall.timestamp().duration_since(created);
-    PROVISIONING_MAX.saturating_sub(Duration::try_from(age).unwrap_or_default())
+    left(PROVISIONING_MAX, created, now)
+}
+
+/// Returns how much of a time limit is left.
+fn left(limit: Duration, since: Timestamp, now: Now) -> Duration {
+    limit.saturating_sub(Duration::try_from(now.wall.timestamp().duration_since(since)).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -228,7 +258,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{Fixture, NOW};
+    use crate::fixture::{ADDRESS, Fixture, NOW};
     use crate::model::source::Source;
 
     const LONG_AGO: &str = "2026-01-01T10:00:00Z";
@@ -274,6 +304,68 @@ mod tests {
             provisioned(&fixture.snapshot(), &ready).reason
         };
         assert_eq!(provisioned(&json!(status)), reason::COMPLETED);
+    }
+
+    /// Returns the reason of `Ready` of a bridge that was ready at a time. Its cluster has this status and is available.
+    fn later(provisioned: &str, mut status: Value) -> &'static str {
+        let condition = json!({
+            "type": "Provisioned", "status": "True", "reason": "Completed", "message": "", "lastTransitionTime": provisioned,
+        });
+        let mut fixture = Fixture::new(&json!({ "conditions": [condition] }));
+        status["controlPlaneEndpoint"] = json!({ "host": ADDRESS, "port": 6443 });
+        fixture.cluster("2026-01-01T11:00:00Z", &status).service(&[ADDRESS], &json!({}));
+        ready(&fixture.snapshot(), &[]).reason
+    }
+
+    fn reported(conditions: &[&str]) -> Value {
+        let condition =
+            |name: &&str| json!({ "type": name, "status": "True", "reason": "UnavailableReplicas" });
+        conditions.iter().map(condition).collect()
+    }
+
+    #[test]
+    fn a_cluster_that_was_ready_is_installed() {
+        let partial = json!({ "history": [{ "state": "Partial" }] });
+        let status = json!({ "conditions": reported(&["Available"]), "controlPlaneVersion": partial, "version": partial });
+        assert_eq!(later(NOW, status.clone()), reason::CLUSTER_READY);
+        assert_eq!(later(LONG_AGO, status), reason::WAITING_FOR_CONTROL_PLANE, "an earlier one was");
+    }
+
+    /// An older HyperShift reports the versions of the whole cluster only, and none completes without nodes.
+    #[test]
+    fn replicas_that_a_rollout_replaces_are_no_failure() {
+        let entry = |started: &str| json!({ "state": "Partial", "startedTime": started });
+        let recent = "2026-01-01T11:00:01Z";
+        for (history, of_control_plane, expected) in [
+            (json!([entry(recent), entry(LONG_AGO)]), json!(null), reason::CLUSTER_READY),
+            // It takes too long.
+            (
+                json!([entry("2026-01-01T11:00:00Z"), entry(LONG_AGO)]),
+                json!(null),
+                reason::WAITING_FOR_CONTROL_PLANE,
+            ),
+            // It is the installation.
+            (json!([entry(recent)]), json!(null), reason::WAITING_FOR_CONTROL_PLANE),
+            // It has ended.
+            (
+                json!([entry(recent), entry(LONG_AGO)]),
+                json!([{ "state": "Completed" }]),
+                reason::WAITING_FOR_CONTROL_PLANE,
+            ),
+            (
+                json!([{ "state": "Completed", "startedTime": recent }, entry(LONG_AGO)]),
+                json!(null),
+                reason::WAITING_FOR_CONTROL_PLANE,
+            ),
+            (json!([entry(recent), entry(LONG_AGO)]), json!([{ "state": "Partial" }]), reason::CLUSTER_READY),
+        ] {
+            let status = json!({
+                "conditions": reported(&["Available", "Degraded"]),
+                "version": { "history": history },
+                "controlPlaneVersion": { "history": of_control_plane },
+            });
+            assert_eq!(later(NOW, status), expected, "{history} {of_control_plane}");
+        }
     }
 
     #[test]

@@ -6,8 +6,8 @@ use lockstep_engine::image::ImageReference;
 use lockstep_engine::object::Name;
 use serde_json::Value;
 
+use super::readiness::serves;
 use super::unmet::Unmet;
-use crate::model::hosted_cluster::serves;
 use crate::model::image::Checked;
 use crate::model::rollout::is_complete;
 use crate::model::source::Source;
@@ -63,7 +63,7 @@ pub fn doubt(snapshot: &BridgeSnapshot<'_>, unmet: &[Unmet]) -> Option<String> {
     let is_under_way = || {
         snapshot.hosted_cluster().ours().is_some_and(|cluster| {
             let is_complete = is_complete(cluster, &snapshot.spec.ocp_release_image);
-            has_image(snapshot, cluster) && serves(cluster) && !is_complete
+            has_image(snapshot, cluster) && serves(snapshot) && !is_complete
         })
     };
     let refusal = || checked.refusal().filter(|_| is_under_way());
@@ -76,7 +76,7 @@ pub fn check(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
     let given = snapshot.hosted_cluster().ours().filter(|cluster| has_image(snapshot, cluster));
     if let Some(message) = checked.and_then(Checked::refusal) {
         // A cluster that runs the image needs no registry.
-        return (!given.is_some_and(serves)).then(|| Unmet::user_action(message));
+        return (given.is_none() || !serves(snapshot)).then(|| Unmet::user_action(message));
     }
     if given.is_some() {
         return None;

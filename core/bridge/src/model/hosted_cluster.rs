@@ -6,6 +6,7 @@ use lockstep_engine::object::text;
 use serde_json::Value;
 
 use super::hypershift::is;
+use super::rollout::was_complete;
 
 /// The services that have to be published. The list is immutable, including its order.
 pub const SERVICES: [&str; 4] = ["APIServer", "OAuthServer", "Konnectivity", "Ignition"];
@@ -40,15 +41,17 @@ pub fn is_at(cluster: &Value, address: IpAddr) -> bool {
     host(cluster).is_some_and(|host| host.parse() == Ok(address))
 }
 
-/// Returns whether the control plane of a HostedCluster serves.
-pub fn serves(cluster: &Value) -> bool {
-    is(cluster, "Available", "True") && has_endpoint(cluster) && is_installed(cluster)
+/// Returns whether HyperShift reports that the control plane of a HostedCluster is available, and where.
+pub fn is_available(cluster: &Value) -> bool {
+    is(cluster, "Available", "True") && has_endpoint(cluster)
 }
 
-/// Returns whether a version of the control plane was ever installed completely. An older HyperShift does not report that.
-fn is_installed(cluster: &Value) -> bool {
+/// Returns whether the histories show that a version was ever installed completely. An older HyperShift has no history of the
+/// control plane. One that follows it begins that history with the current rollout, so it may lack the version that was installed.
+pub fn is_installed(cluster: &Value) -> bool {
     let history = cluster["status"]["controlPlaneVersion"]["history"].as_array();
-    history.is_none_or(|history| history.iter().any(|entry| entry["state"] == "Completed"))
+    let is_complete = |history: &Vec<Value>| history.iter().any(|entry| entry["state"] == "Completed");
+    history.is_none_or(is_complete) || was_complete(cluster)
 }
 
 #[cfg(test)]
@@ -74,6 +77,27 @@ mod tests {
         assert!(is_at(&at("2001:db8:0::1", 6443), address("2001:db8::1")));
         assert!(!is_at(&at("192.0.2.1", 6443), address("192.0.2.2")));
         assert!(!is_at(&at("api.example.com", 6443), address("192.0.2.2")));
+    }
+
+    #[test]
+    fn a_version_is_installed_if_either_history_shows_it() {
+        let history = |states: &[&str]| json!({ "history": states.iter().map(|state| json!({ "state": state })).collect::<Vec<_>>() });
+        for (of_control_plane, of_all, expected) in [
+            (Some(&["Partial"][..]), &["Partial"][..], false),
+            (Some(&["Completed"]), &["Partial"], true),
+            (Some(&["Partial", "Completed"]), &["Partial", "Partial"], true),
+            // An older HyperShift.
+            (None, &["Partial"], true),
+            // It was updated.
+            (Some(&["Partial"]), &["Completed"], true),
+            (Some(&["Partial"]), &["Partial", "Completed"], true),
+        ] {
+            let mut status = json!({ "version": history(of_all) });
+            if let Some(states) = of_control_plane {
+                status["controlPlaneVersion"] = history(states);
+            }
+            assert_eq!(is_installed(&json!({ "status": status })), expected, "{status}");
+        }
     }
 
     #[test]

@@ -101,6 +101,7 @@ pub fn verdict(snapshot: &BridgeSnapshot<'_>, began: Monotonic) -> Verdict {
         // The status of this moment already reports a limit that has passed.
         delays.extend(Some(readiness::remaining(cluster, snapshot.now)).filter(|delay| !delay.is_zero()));
     }
+    delays.extend(readiness::rollout_remaining(snapshot));
     delays.extend(address::look_again_after(snapshot));
     delays.into_iter().min().map_or(Verdict::Converged, Verdict::Requeue)
 }

@@ -142,7 +142,7 @@ fn image(cluster: &Value) -> Result<&str, String> {
         return Err(release::unreachable(image));
     }
     let version = release::version(image).ok_or_else(|| format!("{image} is no release image"))?;
-    let history = &cluster["status"]["controlPlaneVersion"]["history"];
+    let history = &cluster["status"]["version"]["history"];
     let before = history[0]["version"].as_str().unwrap_or(version);
     if release::minor(version) < release::minor(before) {
         return Err(format!("the minor version can't go down from {before} to {version}"));

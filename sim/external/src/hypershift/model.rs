@@ -25,6 +25,10 @@ pub const UNREACHABLE: &str = "unreachable";
 pub const NODES: &str = "external.lockstep/nodes";
 /// There are none.
 pub const NO_NODES: &str = "none";
+/// On a HostedCluster, with the value [`VERSION_ONLY`]: its HyperShift is an older one. Without the annotation, it is updated.
+pub const REPORTS: &str = "external.lockstep/reports";
+/// It reports the version of the whole cluster, and not that of the control plane.
+pub const VERSION_ONLY: &str = "version";
 /// On a HostedCluster, with the value `true`: its deletion never completes.
 pub const STUCK: &str = "external.lockstep/stuck";
 

@@ -2,17 +2,22 @@
 
 use lockstep_engine::conditions::Status::{False, True, Unknown};
 use lockstep_engine::object::{ObjectRef, annotation};
+use lockstep_sim::conditions;
 use serde_json::{Value, json};
 
 use super::endpoint::{Endpoint, endpoint, strategy};
 use super::judge::{LOGGED, NO_ROUTES, RECONCILE_ERROR, Trouble};
-use super::model::{AILS, FLAPPING, NO_NODES, NODES, api_server_service, kubeconfig};
+use super::model::{AILS, FLAPPING, NO_NODES, NODES, REPORTS, VERSION_ONLY, api_server_service, kubeconfig};
 use super::release;
 use crate::read_view::ReadView;
 use crate::status::{Findings, is_true};
 
 /// Maximum number of versions in a history.
 const HISTORY: usize = 10;
+/// The versions of the whole cluster.
+const OF_ALL: &str = "version";
+/// The versions of the control plane.
+const OF_CONTROL_PLANE: &str = "controlPlaneVersion";
 
 /// Returns the status as it should be now.
 pub(super) fn of(
@@ -48,7 +53,6 @@ pub(super) fn of(
         }
         (Some((reason, message)), Ok(_)) => findings.set("Available", False, reason, message),
     }
-    health(look, target, cluster, &mut findings);
     if is_available {
         let message = "Ignition server deployment is available";
         findings.set("IgnitionEndpointAvailable", True, "AsExpected", message);
@@ -60,14 +64,14 @@ pub(super) fn of(
         let generation = &cluster["metadata"]["generation"];
         let desired = json!({ "image": resolved, "version": version });
         let wanted = json!({ "desired": desired, "observedGeneration": generation });
-        let has_nodes = annotation(cluster, NODES) != Some(NO_NODES);
-        versions(look, target, &mut status, &wanted, is_available, has_nodes);
+        versions(look, target, cluster, &mut status, &wanted, is_available);
     }
-    let history = &status["controlPlaneVersion"]["history"];
-    let newest = &history[0];
-    let has_not_begun = newest["image"].is_string() && newest["image"] != *resolved;
+    health(look, target, cluster, &status, &mut findings);
+    let entered = &status[OF_ALL]["history"][0]["image"];
+    let has_not_begun = entered.is_string() && *entered != *resolved;
+    let history = &status[OF_CONTROL_PLANE]["history"];
     // The installation of the first version is not an upgrade.
-    let is_rolling = newest["state"] == "Partial" && !history[1].is_null();
+    let is_rolling = history[0]["state"] == "Partial" && !history[1].is_null();
     match judged {
         Err(trouble) if ![RECONCILE_ERROR, LOGGED].contains(&trouble.condition) => {
             findings.set("Progressing", False, "Blocked", &trouble.message);
@@ -90,16 +94,43 @@ pub(super) fn of(
     status
 }
 
-/// Sets the health of the control plane. A failure, and its end, are reported after a while.
-fn health(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, findings: &mut Findings) {
-    let (ails, was_degraded) = (annotation(cluster, AILS).is_some(), is_true(cluster, "Degraded"));
-    let turns = ails != was_degraded && look.after(target, "health");
-    if was_degraded == turns {
-        findings.set("Degraded", False, "AsExpected", "The hosted cluster is not degraded");
-    } else {
+/// Sets the health of the control plane. HyperShift reports every Deployment with an unavailable replica, also during a rollout,
+/// which replaces replicas one by one. A failure is reported after a while.
+fn health(
+    look: &mut ReadView<'_>,
+    target: &ObjectRef,
+    cluster: &Value,
+    status: &Value,
+    findings: &mut Findings,
+) {
+    let lacks_replicas = annotation(cluster, AILS).is_some() || is_rolled_out(look, target, cluster, status);
+    if lacks_replicas && (is_true(cluster, "Degraded") || look.after(target, "health")) {
         let message = "kube-apiserver deployment has 1 unavailable replicas";
         findings.set("Degraded", True, "UnavailableReplicas", message);
+    } else {
+        findings.set("Degraded", False, "AsExpected", "The hosted cluster is not degraded");
     }
+}
+
+/// Returns whether a version is being rolled out after the first one. The history of the control plane shows the end of a rollout.
+/// Without that history, a rollout ends some time after it has taken replicas down.
+fn is_rolled_out(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, status: &Value) -> bool {
+    let of_all = &status[OF_ALL]["history"];
+    let of_control_plane = &status[OF_CONTROL_PLANE]["history"];
+    let is_first = of_all[0]["state"] != "Completed" && of_all[1].is_null();
+    if is_first || of_control_plane.is_array() {
+        return !is_first && of_control_plane[0]["state"] == "Partial";
+    }
+    if of_all[0]["state"] != "Partial" {
+        return false;
+    }
+    conditions::find(cluster, "Degraded").is_some_and(|degraded| {
+        if degraded["status"] == "True" {
+            !look.after(target, "rollout")
+        } else {
+            degraded["lastTransitionTime"].as_str() < of_all[0]["startedTime"].as_str()
+        }
+    })
 }
 
 /// Returns whether a status has the endpoint of the API server.
@@ -190,49 +221,64 @@ fn infrastructure(
 
 /// Updates the two histories. An upgrade is entered some time after the conditions refer to the new spec, because other components
 /// of HyperShift write the histories. The history of the control plane completes on its own; that of the whole cluster completes
-/// after it, and only with nodes.
+/// after it, and only with nodes. An older HyperShift has no history of the control plane. One that follows it begins that history
+/// with the current rollout, and without the versions that were installed before.
 fn versions(
     look: &mut ReadView<'_>,
     target: &ObjectRef,
+    cluster: &Value,
     status: &mut Value,
     wanted: &Value,
     is_available: bool,
-    has_nodes: bool,
 ) {
     let time = json!(look.now.wall.timestamp_seconds().to_string());
-    let desired = &wanted["desired"];
-    let before = &status["controlPlaneVersion"]["history"][0];
-    if before["image"] != desired["image"] {
-        if before.is_object() && !look.after(target, "upgrade") {
+    let has_nodes = annotation(cluster, NODES) != Some(NO_NODES);
+    let is_older = annotation(cluster, REPORTS) == Some(VERSION_ONLY);
+    if is_older && let Some(status) = status.as_object_mut() {
+        status.remove(OF_CONTROL_PLANE);
+    }
+    let histories =
+        [(OF_CONTROL_PLANE, "rollout", is_available), (OF_ALL, "nodes", is_available && has_nodes)];
+    let histories = &histories[usize::from(is_older)..];
+    let lacks = |field: &str| status[field]["history"][0]["image"] != wanted["desired"]["image"];
+    let lacking: Vec<&str> =
+        histories.iter().map(|(field, ..)| *field).filter(|field| lacks(field)).collect();
+    if !lacking.is_empty() {
+        if status[OF_ALL]["history"][0].is_object() && !look.after(target, "upgrade") {
             return;
         }
-        let mut entry = desired.clone();
-        entry["state"] = "Partial".into();
-        entry["startedTime"] = time.clone();
-        let mut of_all = entry.clone();
-        of_all["verified"] = false.into();
+        for field in lacking {
+            enter(status, field, wanted, &time);
+        }
+    }
+    for (field, step, can_complete) in histories {
+        let newest = &mut status[*field]["history"][0];
+        if newest["state"] == "Partial" {
+            if *can_complete && look.after(target, step) {
+                newest["state"] = "Completed".into();
+                newest["completionTime"] = time;
+            }
+            return;
+        }
+    }
+}
+
+/// Enters a version into a history.
+fn enter(status: &mut Value, field: &str, wanted: &Value, time: &Value) {
+    let mut entry = wanted["desired"].clone();
+    entry["state"] = "Partial".into();
+    entry["startedTime"] = time.clone();
+    if field == OF_ALL {
+        entry["verified"] = false.into();
         // The schema requires it, and a merge patch can't set null.
-        of_all["completionTime"] = time.clone();
-        for (field, entry) in [("controlPlaneVersion", entry), ("version", of_all)] {
-            let mut history = status[field]["history"].as_array().cloned().unwrap_or_default();
-            history.insert(0, entry);
-            history.truncate(HISTORY);
-            status[field] = wanted.clone();
-            status[field]["history"] = history.into();
-        }
-        status["version"]["availableUpdates"] = json!([]);
+        entry["completionTime"] = time.clone();
     }
-    let newest = &mut status["controlPlaneVersion"]["history"][0];
-    if newest["state"] == "Partial" {
-        if is_available && look.after(target, "rollout") {
-            newest["state"] = "Completed".into();
-            newest["completionTime"] = time;
-        }
-        return;
-    }
-    let newest = &mut status["version"]["history"][0];
-    if newest["state"] == "Partial" && is_available && has_nodes && look.after(target, "nodes") {
-        newest["state"] = "Completed".into();
-        newest["completionTime"] = time;
+    let mut history = status[field]["history"].as_array().cloned().unwrap_or_default();
+    history.insert(0, entry);
+    history.truncate(HISTORY);
+    status[field] = wanted.clone();
+    status[field]["history"] = history.into();
+    if field == OF_ALL {
+        status[field]["availableUpdates"] = json!([]);
     }
 }

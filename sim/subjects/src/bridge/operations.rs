@@ -77,6 +77,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("give a DPUCluster a kubeconfig", "admin", 2, give_kubeconfig),
     Operation::new("make a control plane unhealthy", "other controller", 8, hosted_clusters::make_unhealthy),
     Operation::new("keep the nodes away", "other controller", 3, hosted_clusters::keep_nodes_away),
+    Operation::new("replace HyperShift by another version", "admin", 3, hosted_clusters::replace_hypershift),
     Operation::new("pause HyperShift", "admin", 3, hosted_clusters::pause_hypershift),
     Operation::new("cut HyperShift off from its images", "admin", 3, hosted_clusters::cut_off),
     Operation::new("hold a teardown up", "other controller", 2, hosted_clusters::hold_teardown_up),

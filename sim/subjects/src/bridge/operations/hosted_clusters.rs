@@ -30,6 +30,12 @@ pub(super) fn keep_nodes_away(client: &mut dyn Client, random: &mut Random) {
     annotate(client, random.pick(&BRIDGES), hypershift::NODES, nodes);
 }
 
+/// An older HyperShift does not report the version of the control plane.
+pub(super) fn replace_hypershift(client: &mut dyn Client, random: &mut Random) {
+    let reports = random.pick(&[Some(hypershift::VERSION_ONLY), None]);
+    annotate(client, random.pick(&BRIDGES), hypershift::REPORTS, reports);
+}
+
 pub(super) fn pause_hypershift(client: &mut dyn Client, random: &mut Random) {
     let until = random.pick(&[Some("true"), None]);
     client.merge(&hosted_cluster(random.pick(&BRIDGES)), &json!({ "spec": { "pausedUntil": until } }));

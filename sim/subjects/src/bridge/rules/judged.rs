@@ -137,7 +137,11 @@ pub(super) fn ready_means_healthy(moment: &Moment<'_>) -> Result<(), String> {
     let Some((cluster, old, new)) = cluster_of(moment) else { return Ok(()) };
     let image = &new["spec"]["ocpReleaseImage"];
     let is_excused = |cluster: &Value| {
-        let newest = &cluster["status"]["controlPlaneVersion"]["history"][0]["state"];
+        let status = &cluster["status"];
+        // An older HyperShift reports only the versions of the whole cluster.
+        let [of_control_plane, of_all] =
+            ["controlPlaneVersion", "version"].map(|field| &status[field]["history"][0]["state"]);
+        let newest = if of_control_plane.is_null() { of_all } else { of_control_plane };
         !conditions::is(cluster, "Degraded", "True") || newest != "Completed"
     };
     let pool = ObjectRef { kind: names::node_pool(), ..cluster.clone() };
