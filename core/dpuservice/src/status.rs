@@ -44,7 +44,7 @@ pub fn wanted(
     }
     let apps = apps(store, key);
     let withheld = service.spec.as_ref().map(|spec| withheld(store, key, spec)).unwrap_or_default();
-    let fought_over = store.contested(&service_ref(key), now).map(|(cluster, _)| cluster).collect();
+    let fought_over = store.repairs.contested(&service_ref(key), now).map(|(cluster, _)| cluster).collect();
     let seen = Seen { store, service, apps: &apps, failures, contested, fought_over, withheld };
     let findings = [seen.clusters(), seen.secrets(), seen.project(), seen.reconciled(), seen.ready()];
     let mut findings: Vec<Finding> = findings.into_iter().map(|finding| judged(store, finding)).collect();

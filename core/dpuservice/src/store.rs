@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use lockstep_engine::action::{Class, Failure};
 use lockstep_engine::cache::Cache;
-use lockstep_engine::object::{Name, ObjectRef};
+use lockstep_engine::object::Name;
 use lockstep_engine::pairs;
 use lockstep_engine::refusals::Refusals;
-use lockstep_engine::repair_backoff::RepairBackoff;
 use lockstep_engine::time::{Monotonic, Now};
 use lockstep_engine::unconfirmed::Unconfirmed;
 use serde::{Deserialize, Serialize};
@@ -19,7 +18,7 @@ pub mod repairs;
 
 use cluster_access::{Claim, Found, Problem};
 use outdated_sync::HeldUp;
-use repairs::Written;
+use repairs::Repairs;
 
 use crate::model::application::{App, Index};
 use crate::model::cluster::{Cluster, ClusterIndex};
@@ -61,9 +60,9 @@ pub struct Store {
     /// Why the AppProject is not in its desired state although it was written.
     #[serde(default)]
     pub project_trouble: Option<Problem>,
-    /// What was written recently, by the object of the reconcile that wrote it: other clients may undo it.
-    #[serde(default, with = "pairs")]
-    pub repairs: BTreeMap<ObjectRef, RepairBackoff<Written>>,
+    /// What was written recently: other clients may undo it.
+    #[serde(default)]
+    pub repairs: Repairs,
     /// Whether the API server has refused the field `retry.refresh` of Applications since they were last listed: the CRD of
     /// Argo CD before 3.2 does not declare it (decision 70).
     #[serde(default)]

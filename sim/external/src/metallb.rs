@@ -247,3 +247,31 @@ fn assign(
     }));
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A Service of both families would have to request an address of each.
+    #[test]
+    fn a_service_of_two_families_gets_no_single_address() {
+        let address = "192.0.2.10".parse().expect("an address");
+        let both = json!(["10.96.0.50", "fd00::50"]);
+        for (policy, cluster_ips, has, expected) in [
+            ("PreferDualStack", json!(["10.96.0.50"]), None, true),
+            ("PreferDualStack", json!(["fd00::50"]), None, false),
+            ("PreferDualStack", both.clone(), None, false),
+            ("PreferDualStack", both.clone(), Some("192.0.2.10"), true),
+            ("PreferDualStack", both.clone(), Some("192.0.2.11"), false),
+            ("RequireDualStack", both, Some("192.0.2.10"), false),
+        ] {
+            let service = json!({
+                "spec": { "ipFamilyPolicy": policy, "clusterIPs": cluster_ips },
+                "status": { "loadBalancer": { "ingress": [{ "ip": has }] } },
+            });
+            assert_eq!(may_request(&service, address), expected, "{service}");
+        }
+    }
+}

@@ -136,11 +136,13 @@ fn a_project_that_permits_no_more_makes_the_application_invalid() {
     for (spec, message) in table {
         bench.merge("AppProject", "platform", &json!({ "spec": spec }));
         bench.settle();
+        assert_eq!(state(&mut bench), "Synced Healthy Succeeded", "it is not compared again yet");
+        bench.cluster.advance(Duration::from_mins(4));
         assert_eq!(state(&mut bench), "Unknown Unknown Succeeded");
         assert_eq!(conditions(&mut bench), [format!("InvalidSpecError: {message}")]);
         let all = json!({ "sourceRepos": ["*"], "destinations": [{ "server": "*", "namespace": "*" }] });
         bench.merge("AppProject", "platform", &json!({ "spec": all }));
-        bench.settle();
+        bench.cluster.advance(Duration::from_mins(4));
         assert_eq!(state(&mut bench), "Synced Healthy Succeeded");
     }
 }

@@ -120,29 +120,6 @@ fn a_service_gets_an_address_of_its_family() {
     assert_eq!(given(&mut bench, "any"), "192.0.2.0");
 }
 
-/// It would have to request an address of each family.
-#[test]
-fn a_service_of_two_families_gets_no_single_address() {
-    for (policy, cluster_ips, expected) in [
-        ("PreferDualStack", json!(["10.96.0.50"]), json!("192.0.2.10")),
-        ("PreferDualStack", json!(["10.96.0.50", "fd00::50"]), Value::Null),
-        ("RequireDualStack", json!(["10.96.0.50", "fd00::50"]), Value::Null),
-    ] {
-        let mut bench = bench();
-        bench.create(&pool("vips", "192.0.2.0/24", false));
-        let mut web = web();
-        web["spec"]["ipFamilyPolicy"] = json!(policy);
-        web["spec"]["clusterIP"] = cluster_ips[0].clone();
-        web["spec"]["clusterIPs"] = cluster_ips.clone();
-        if cluster_ips[1].is_string() {
-            web["spec"]["ipFamilies"] = json!(["IPv4", "IPv6"]);
-        }
-        bench.create(&web);
-        bench.settle();
-        assert_eq!(given(&mut bench, "web"), expected, "{policy} {cluster_ips}");
-    }
-}
-
 /// An address that is no longer in the pool is removed, and another one is allocated if any address is accepted.
 #[test]
 fn a_pool_that_shrinks_takes_its_addresses() {

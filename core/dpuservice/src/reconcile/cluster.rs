@@ -194,8 +194,8 @@ impl Controller {
         }
         let by = key.object(&names::dpu_cluster());
         if let Some(write) = written(key, &found) {
-            self.store.settle_repairs(&by, std::slice::from_ref(&write), now);
-            if let Some(wait) = self.store.repair_wait(&by, &write, now) {
+            self.store.repairs.settle(&by, std::slice::from_ref(&write), now);
+            if let Some(wait) = self.store.repairs.wait(&by, &write, now) {
                 return self.secret_found(key, found, Some(wait), now);
             }
         }
@@ -214,7 +214,7 @@ impl Controller {
     /// Records the state of the Secret: it is as it should be, or its repair waits. In the latter case, and as long as other
     /// clients keep changing it, each pass compares it again.
     fn secret_found(&mut self, key: &Name, found: Found, waits: Option<Duration>, now: Now) -> Next<Stage> {
-        let problem = self.store.repair_problem(&key.object(&names::dpu_cluster()), waits, now);
+        let problem = self.store.repairs.problem(&key.object(&names::dpu_cluster()), waits, now);
         let Some((problem, delay)) = problem else {
             let _ = self.find(key, &found);
             return self.follow(key);
@@ -231,9 +231,9 @@ impl Controller {
         let write: Vec<Written> = written(key, &found).into_iter().collect();
         let by = key.object(&names::dpu_cluster());
         if outcomes.iter().all(Result::is_ok) {
-            self.store.note_written(by, write, &[], now);
+            self.store.repairs.record(by, write, &[], now);
         } else {
-            self.store.note_written(by, Vec::new(), &write, now);
+            self.store.repairs.record(by, Vec::new(), &write, now);
         }
         match only(outcomes).object() {
             Ok(object) => {

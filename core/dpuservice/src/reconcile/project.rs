@@ -109,8 +109,8 @@ impl Controller {
             return self.project_repaired(None, now);
         }
         let write = Written { of: name(), creates: project.is_none(), content: digest(&manifest["spec"]) };
-        self.store.settle_repairs(&written_by(), std::slice::from_ref(&write), now);
-        if let Some(wait) = self.store.repair_wait(&written_by(), &write, now) {
+        self.store.repairs.settle(&written_by(), std::slice::from_ref(&write), now);
+        if let Some(wait) = self.store.repairs.wait(&written_by(), &write, now) {
             return self.project_repaired(Some(wait), now);
         }
         // Another client may take it over in between. Then it must not be changed.
@@ -124,7 +124,7 @@ impl Controller {
 
     /// Ends a pass over a project that is as it should be, or of which a repair waits.
     fn project_repaired(&mut self, waits: Option<Duration>, now: Now) -> Next<Stage> {
-        let problem = self.store.repair_problem(&written_by(), waits, now);
+        let problem = self.store.repairs.problem(&written_by(), waits, now);
         let (trouble, delay) = problem.unzip();
         self.set_project_trouble(trouble);
         Next::Done(Verdict::Converged.within(delay))
@@ -158,11 +158,11 @@ impl Controller {
             Ok(object) => {
                 self.store.projects.absorb(name(), Project::read(&object));
                 self.wake_by_project();
-                self.store.note_written(written_by(), vec![write], &[], now);
+                self.store.repairs.record(written_by(), vec![write], &[], now);
                 None
             }
             Err(failure) => {
-                self.store.note_written(written_by(), Vec::new(), &[write], now);
+                self.store.repairs.record(written_by(), Vec::new(), &[write], now);
                 Some(failure)
             }
         };

@@ -247,11 +247,11 @@ impl Controller {
         let by = service_ref(key);
         let wanted = missing.iter().filter_map(|(task, action)| task.written(mark(action)));
         let wanted: Vec<Written> = wanted.collect();
-        self.store.settle_repairs(&by, &wanted, now);
+        self.store.repairs.settle(&by, &wanted, now);
         let mut waits = BTreeMap::new();
         missing.retain(|(task, action)| {
             let written = task.written(mark(action));
-            let wait = written.and_then(|written| self.store.repair_wait(&by, &written, now));
+            let wait = written.and_then(|written| self.store.repairs.wait(&by, &written, now));
             waits.extend(wait.map(|wait| (task.cluster.clone(), wait)));
             wait.is_none()
         });
@@ -299,7 +299,7 @@ impl Controller {
             let list = if outcome.is_ok() { &mut written } else { &mut failed };
             list.extend(task.written(pass.tried.get(&task).cloned().unwrap_or_default()));
             if task.what == What::Remove {
-                self.store.forget_repairs(&by, &task.cluster, now);
+                self.store.repairs.forget(&by, &task.cluster, now);
             }
             match outcome.remaining() {
                 Ok(Some(object)) => {
@@ -327,7 +327,7 @@ impl Controller {
                 }
             }
         }
-        self.store.note_written(by, written, &failed, now);
+        self.store.repairs.record(by, written, &failed, now);
     }
 
     /// Records that the server does not know `retry.refresh` (decision 70). The pass then applies without it.
@@ -358,7 +358,7 @@ impl Controller {
             },
         };
         // A failure on one cluster does not delay the repairs on the others.
-        let reported = self.store.contested(&service_ref(key), now).map(|(_, rest)| rest);
+        let reported = self.store.repairs.contested(&service_ref(key), now).map(|(_, rest)| rest);
         let verdict = verdict.within(reported.chain(pass.repairs_in).min());
         self.write_status(key, &wanted, verdict, changed, now).map(Stage::Reporting)
     }

@@ -5,13 +5,15 @@
 //!
 //! Source: not in the specification (decision 12).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockstep_engine::object::{Name, ObjectRef};
+use lockstep_engine::pairs;
+use lockstep_engine::repair_backoff::RepairBackoff;
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 
-use super::Store;
 use super::cluster_access::Problem;
 
 /// Said of an object of which a repair waits.
@@ -39,36 +41,49 @@ impl Written {
     }
 }
 
-impl Store {
+/// The recent writes, by the object of the reconcile that made them.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Repairs {
+    #[serde(with = "pairs")]
+    written: BTreeMap<ObjectRef, RepairBackoff<Written>>,
+}
+
+impl Repairs {
+    /// Forgets what was written by the reconcile of an object.
+    pub fn remove(&mut self, by: &ObjectRef) {
+        self.written.remove(by);
+    }
+
     /// Forgets what was written by the reconcile of an object if it has not been repaired for long enough, or if other content
     /// is to be written now.
-    pub fn settle_repairs(&mut self, by: &ObjectRef, wanted: &[Written], now: Now) {
-        if let Some(repairs) = self.repairs.get_mut(by)
-            && !repairs.settle(now.monotonic, |earlier| !wanted.iter().any(|it| it.replaces(earlier)))
-        {
-            self.repairs.remove(by);
-        }
+    pub fn settle(&mut self, by: &ObjectRef, wanted: &[Written], now: Now) {
+        self.keep(by, now, |earlier| !wanted.iter().any(|it| it.replaces(earlier)));
     }
 
     /// Forgets what was written for a cluster: it is removed.
-    pub fn forget_repairs(&mut self, by: &ObjectRef, of: &Name, now: Now) {
-        if let Some(repairs) = self.repairs.get_mut(by)
-            && !repairs.settle(now.monotonic, |earlier| earlier.of != *of)
+    pub fn forget(&mut self, by: &ObjectRef, of: &Name, now: Now) {
+        self.keep(by, now, |earlier| earlier.of != *of);
+    }
+
+    fn keep(&mut self, by: &ObjectRef, now: Now, is_kept: impl Fn(&Written) -> bool) {
+        if let Some(repairs) = self.written.get_mut(by)
+            && !repairs.settle(now.monotonic, |earlier| is_kept(earlier))
         {
-            self.repairs.remove(by);
+            self.written.remove(by);
         }
     }
 
     /// Records the writes of a pass.
-    pub fn note_written(&mut self, by: ObjectRef, written: Vec<Written>, failed: &[Written], now: Now) {
-        if !written.is_empty() || self.repairs.contains_key(&by) {
-            self.repairs.entry(by).or_default().take_in(written, failed, now.monotonic);
+    pub fn record(&mut self, by: ObjectRef, written: Vec<Written>, failed: &[Written], now: Now) {
+        if !written.is_empty() || self.written.contains_key(&by) {
+            self.written.entry(by).or_default().take_in(written, failed, now.monotonic);
         }
     }
 
     /// Returns for how long a repair has to wait; `None` if it need not, or if the write is no repair.
-    pub fn repair_wait(&self, by: &ObjectRef, write: &Written, now: Now) -> Option<Duration> {
-        self.repairs.get(by)?.wait(write, now.monotonic)
+    pub fn wait(&self, by: &ObjectRef, write: &Written, now: Now) -> Option<Duration> {
+        self.written.get(by)?.wait(write, now.monotonic)
     }
 
     /// Returns what was repaired several times in a row, and for how much longer each is reported.
@@ -77,19 +92,14 @@ impl Store {
         by: &ObjectRef,
         now: Now,
     ) -> impl Iterator<Item = (&'a Name, Duration)> + use<'a> {
-        let repairs = self.repairs.get(by).into_iter();
+        let repairs = self.written.get(by).into_iter();
         repairs
             .flat_map(move |repairs| repairs.contested(now.monotonic))
             .map(|(written, rest)| (&written.of, rest))
     }
 
     /// Returns the problem with the only object that a reconcile writes, and until when it waits or is reported.
-    pub fn repair_problem(
-        &self,
-        by: &ObjectRef,
-        waits: Option<Duration>,
-        now: Now,
-    ) -> Option<(Problem, Duration)> {
+    pub fn problem(&self, by: &ObjectRef, waits: Option<Duration>, now: Now) -> Option<(Problem, Duration)> {
         let reported = self.contested(by, now).map(|(_, rest)| rest).min();
         let words = if reported.is_some() { CONTESTED } else { DIFFERS };
         let problem = Problem { words: words.to_owned(), passes: reported.is_none() };
