@@ -55,6 +55,13 @@ fn of_two_bridges_from_the_same_second_the_connected_one_has_the_dpucluster() {
         message.contains(&format!("is in use by DPFHCPBridge dpf-hcp-bridge-system/{has_it}")),
         "{message}"
     );
+    // Its HostedCluster works, but no DPU joins it.
+    assert_eq!(bench.condition(has_it, "Ready").0, "True/ClusterReady");
+    assert_eq!(bench.condition(has_not, "Ready").0, "False/ValidationFailed");
+    assert_eq!(bench.bridge(has_not)["status"]["phase"], "Failed");
+    bench.delete("DPFHCPBridge", NAMESPACE, has_it);
+    bench.settle();
+    assert_eq!(bench.condition(has_not, "Ready").0, "True/ClusterReady");
 }
 
 /// Returns the reasons of all Warnings so far. A second process with the same seed gives its Events the same names as the first.

@@ -35,9 +35,10 @@ pub fn ready(snapshot: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
     let is_new =
         !matches!(snapshot.hosted_cluster(), OwnedObject::Ours(_)) && !snapshot.has_unwatchable_cluster();
     let is_invalid = find(condition::PREREQUISITES_MET).is_some_and(|it| it.reason == reason::INVALID);
+    let has_lost_dpu_cluster = snapshot.connected_bridge().is_some();
     let prerequisites = || {
-        // A running cluster no longer needs its prerequisites.
-        (is_new || is_invalid)
+        // A running cluster no longer needs its prerequisites, except its DPUCluster: no DPU joins it without.
+        (is_new || is_invalid || has_lost_dpu_cluster)
             .then(|| unless(condition::PREREQUISITES_MET, Status::False, reason::VALIDATION_FAILED))
             .flatten()
     };
@@ -58,7 +59,7 @@ pub fn ready(snapshot: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
     };
     let injected = || {
         let finding = find(condition::KUBECONFIG_INJECTED)?;
-        // A DPUCluster that has a control plane of its own does not wait for ours.
+        // A DPUCluster with a control plane that no bridge has created does not wait for ours.
         if finding.reason == reason::DPU_CLUSTER_HAS_ITS_OWN {
             return None;
         }

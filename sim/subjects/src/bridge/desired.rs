@@ -32,11 +32,12 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
         }
         reported::message(bridge, &mut differ);
         if let Some(rival) = rival(server, bridge, &bridges) {
-            // Of two that were created in the same second, both may have begun to use a DPUCluster.
+            // Of two that were created in the same second, both may have begun to use an address.
             let began = |it: &Value| metadata(it, "creationTimestamp").to_owned();
             let is_warned = conditions::is(bridge, condition::PREREQUISITES_MET, "False");
             let is_late = began(rival) != began(bridge);
-            if bridge["status"]["phase"] == "Ready" && (is_late || !is_warned) {
+            let has_lost = shares(rival, bridge, "dpuClusterRef") && is_connected(server, rival);
+            if bridge["status"]["phase"] == "Ready" && (is_late || !is_warned || has_lost) {
                 let rival = metadata(rival, "name");
                 differ(format!("it is Ready, and {rival} has its DPUCluster or its address"));
             }
@@ -93,19 +94,21 @@ fn rival<'a>(server: &ApiServer, bridge: &Value, bridges: &'a [Arc<Value>]) -> O
     let age = |bridge: &Value| {
         (metadata(bridge, "creationTimestamp").to_owned(), metadata(bridge, "name").to_owned())
     };
-    let shares = |other: &Value, field: &str| {
-        other["spec"][field] == bridge["spec"][field] && bridge["spec"][field] != ""
-    };
     let mut rivals =
         bridges.iter().filter(|other| metadata(other, "name") != metadata(bridge, "name")).filter(|other| {
             let is_older = age(other) < age(bridge);
             let has_address = |it: &Value| has_address(server, it);
-            (shares(other, "dpuClusterRef")
+            (shares(other, bridge, "dpuClusterRef")
                 && (is_connected(server, other) || (is_older && !is_connected(server, bridge))))
-                || (shares(other, "metalLBVirtualIP")
+                || (shares(other, bridge, "metalLBVirtualIP")
                     && (has_address(other) || (is_older && !has_address(bridge))))
         });
     rivals.next().map(|other| &**other)
+}
+
+/// Returns whether two bridges have the same value in a field of the spec.
+fn shares(bridge: &Value, other: &Value, field: &str) -> bool {
+    other["spec"][field] == bridge["spec"][field] && bridge["spec"][field] != ""
 }
 
 fn has_dpu_cluster(server: &ApiServer, bridge: &Value) -> bool {

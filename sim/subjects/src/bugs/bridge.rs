@@ -150,6 +150,11 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<summary::HidesFailures>,
     ),
     bug(
+        "is_ready_without_its_dpucluster",
+        "A bridge stays Ready although another one has its DPUCluster.",
+        plant::<summary::ReadyWithoutDpuCluster>,
+    ),
+    bug(
         "names_no_obstacle",
         "The message of Ready only says that the cluster is not ready.",
         plant::<summary::NamesNoObstacle>,

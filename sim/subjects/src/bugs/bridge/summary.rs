@@ -4,11 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lockstep_bridge::names;
+use lockstep_bridge::names::condition::{
+    HOSTED_CLUSTER_AVAILABLE, HOSTED_CLUSTER_CREATED, KUBECONFIG_INJECTED, READY,
+};
+use lockstep_bridge::names::{self, reason};
 use lockstep_engine::action::{Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Note, Step};
 use lockstep_engine::object::ObjectRef;
 use lockstep_sim::bugs::Flaw;
+use lockstep_sim::conditions;
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
@@ -99,6 +103,42 @@ impl Flaw for NamesNoObstacle {
                 .then(|| json!("the hosted cluster is not ready yet"))
         };
         self.0.write(request, ready_message, waits);
+        None
+    }
+}
+
+/// Sees no more than that the HostedCluster works.
+#[derive(Default)]
+pub(super) struct ReadyWithoutDpuCluster(Changed);
+
+impl Flaw for ReadyWithoutDpuCluster {
+    fn event(&mut self, event: Event) -> Option<Event> {
+        Some(self.0.restore(event, |status| Some(status)))
+    }
+
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let ready = |wanted: &Value| {
+            let bridge = json!({ "status": wanted });
+            let has_lost = conditions::is_because(&bridge, READY, reason::VALIDATION_FAILED)
+                && conditions::is_because(&bridge, KUBECONFIG_INJECTED, reason::DPU_CLUSTER_HAS_ITS_OWN)
+                && conditions::is(&bridge, HOSTED_CLUSTER_CREATED, "True");
+            let (phase, said, reason) = if conditions::is(&bridge, HOSTED_CLUSTER_AVAILABLE, "True") {
+                ("Ready", "True", reason::CLUSTER_READY)
+            } else {
+                ("Provisioning", "False", reason::WAITING_FOR_CONTROL_PLANE)
+            };
+            has_lost.then(|| {
+                let mut status = wanted.clone();
+                status["phase"] = json!(phase);
+                let conditions = status["conditions"].as_array_mut().into_iter().flatten();
+                for condition in conditions.filter(|condition| condition["type"] == READY) {
+                    condition["status"] = json!(said);
+                    condition["reason"] = json!(reason);
+                }
+                status
+            })
+        };
+        self.0.write(request, |status| Some(status), ready);
         None
     }
 }
