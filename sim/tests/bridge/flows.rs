@@ -231,6 +231,8 @@ fn a_copy_changed_by_another_client_is_restored() {
         (NAMESPACE, "prod-pull-secret", ".dockerconfigjson"),
         (NAMESPACE, "prod-ssh-key", "id_rsa.pub"),
         (DPF, "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig", "super-admin.conf"),
+        // The key that DPF 24.10 reads.
+        (DPF, "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig", "admin.conf"),
     ] {
         let before = bench.get("Secret", namespace, name)["data"].clone();
         bench.merge("Secret", namespace, name, &json!({ "data": { key: "e30=" } }));

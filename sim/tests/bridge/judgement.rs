@@ -6,6 +6,7 @@ use std::time::Duration;
 use lockstep_engine::action::Class;
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::ObjectRef;
+use lockstep_external::dpu_clusters::UNREACHABLE;
 use lockstep_external::hypershift;
 use lockstep_external::registry::Health;
 use lockstep_sim::cluster::FaultVerdict;
@@ -62,6 +63,29 @@ fn of_two_bridges_from_the_same_second_the_connected_one_has_the_dpucluster() {
     bench.delete("DPFHCPBridge", NAMESPACE, has_it);
     bench.settle();
     assert_eq!(bench.condition(has_not, "Ready").0, "True/ClusterReady");
+}
+
+/// DPF keeps the client that it made of the first kubeconfig, so it may fail to connect with the next one.
+#[test]
+fn a_dpucluster_that_is_not_ready_any_more_is_explained() {
+    let mut bench = Bench::ready();
+    let message = |bench: &mut Bench| bench.condition("prod", "KubeconfigInjected").1;
+    let before = message(&mut bench);
+    for (unreachable, phase, is_explained) in
+        [(json!("true"), "NotReady", true), (json!(null), "Ready", false)]
+    {
+        bench.merge(
+            "DPUCluster",
+            DPF,
+            "dpus",
+            &json!({ "metadata": { "annotations": { UNREACHABLE: unreachable } } }),
+        );
+        bench.settle();
+        assert_eq!(bench.get("DPUCluster", DPF, "dpus")["status"]["phase"], phase);
+        assert_eq!(message(&mut bench).contains("restart DPF's provisioning controller"), is_explained);
+        assert_eq!(bench.condition("prod", "Ready").0, "True/ClusterReady");
+    }
+    assert_eq!(message(&mut bench), before);
 }
 
 /// Returns the reasons of all Warnings so far. A second process with the same seed gives its Events the same names as the first.

@@ -134,7 +134,9 @@ pub(super) async fn has_kubeconfig(tenant: &Tenant) -> anyhow::Result<()> {
         .unwrap_or_default();
     let copy = tenant.get("Secret", &dpus, &copy).await?.unwrap_or_default();
     ensure!(source["data"]["kubeconfig"].is_string());
-    ensure!(copy["data"]["super-admin.conf"] == source["data"]["kubeconfig"]);
+    for key in ["super-admin.conf", "admin.conf"] {
+        ensure!(copy["data"][key] == source["data"]["kubeconfig"], "{key}");
+    }
     Ok(())
 }
 

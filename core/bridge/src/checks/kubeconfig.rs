@@ -4,11 +4,24 @@
 
 use lockstep_engine::conditions::{Finding, Status};
 
+use super::readiness::serves;
 use super::unwatched::unwatched;
 use crate::model::secret::SecretRole;
 use crate::model::source::Source;
 use crate::names::{condition, reason};
 use crate::snapshot::{BridgeSnapshot, OwnedObject, SecretState};
+
+/// Returns what a user can do about a DPUCluster that is not ready although its control plane serves. DPF keeps the client that it made
+/// of the first kubeconfig until it restarts, also when the address or the certificates have changed since.
+fn old_client(snapshot: &BridgeSnapshot<'_>) -> &'static str {
+    let phase = snapshot.dpu_cluster().map(|dpu_cluster| &dpu_cluster["status"]["phase"]);
+    if serves(snapshot) && phase.is_some_and(|phase| phase == "NotReady") {
+        "; DPF reports that it is NotReady: if the address or the certificates of the hosted cluster have changed, restart DPF's \
+         provisioning controller, which keeps its first connection"
+    } else {
+        ""
+    }
+}
 
 /// Returns the finding about `KubeconfigInjected`, unless a write of this pass overrides it.
 pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Finding {
@@ -39,7 +52,8 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Finding {
             SecretState::Bad(complaint) => (Status::False, reason::INJECTION_FAILED, complaint.to_owned()),
             SecretState::Copied if snapshot.kubeconfig().is_some() => {
                 let name = copy.map(|copy| copy.name).unwrap_or_default();
-                (Status::True, reason::INJECTED, format!("the DPUCluster uses the kubeconfig {name}"))
+                let message = format!("the DPUCluster uses the kubeconfig {name}{}", old_client(snapshot));
+                (Status::True, reason::INJECTED, message)
             }
             SecretState::Missing | SecretState::Unknown(_) | SecretState::Unread | SecretState::Copied => (
                 Status::False,

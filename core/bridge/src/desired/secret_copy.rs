@@ -3,6 +3,8 @@
 //! Watches show their metadata only. A Secret is read when its version, or that of its copy, differs from the one that was
 //! compared last. Its content is never stored.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_engine::action::Action;
@@ -49,9 +51,11 @@ pub fn examine(
             return Some(CopyComparison::Bad(format!("{place}: {complaint}")));
         }
     };
-    if copy.is_some_and(|copy| copy["data"][role.copy_key()] == *content) {
+    let keys = role.copy_keys();
+    if copy.is_some_and(|copy| keys.iter().all(|key| copy["data"][*key] == *content)) {
         return Some(CopyComparison::Same);
     }
+    let data: BTreeMap<&str, &Value> = keys.iter().map(|key| (*key, content)).collect();
     let mut manifest = json!({
         "apiVersion": "v1",
         "kind": "Secret",
@@ -61,7 +65,7 @@ pub fn examine(
             "labels": names::labels(key),
         },
         "type": role.secret_type(),
-        "data": { role.copy_key(): content },
+        "data": data,
     });
     // An owner in another namespace is not valid: the garbage collector would delete the copy.
     if role != SecretRole::Kubeconfig {

@@ -50,12 +50,13 @@ impl SecretRole {
         }
     }
 
-    /// Returns its key in the copy: the one that the reader looks for.
-    pub const fn copy_key(self) -> &'static str {
+    /// Returns its keys in the copy: those that readers look for. DPF 24.10 reads `admin.conf` of a kubeconfig, a later one only
+    /// `super-admin.conf`.
+    pub const fn copy_keys(self) -> &'static [&'static str] {
         match self {
-            Self::Pull => ".dockerconfigjson",
-            Self::Ssh => "id_rsa.pub",
-            Self::Kubeconfig => "super-admin.conf",
+            Self::Pull => &[".dockerconfigjson"],
+            Self::Ssh => &["id_rsa.pub"],
+            Self::Kubeconfig => &["super-admin.conf", "admin.conf"],
         }
     }
 

@@ -191,20 +191,21 @@ fn lacks(server: &ApiServer, bridge: &Value, differ: &mut dyn FnMut(String)) {
             &spec["pullSecretRef"]["name"],
             ".dockerconfigjson",
             (NAMESPACE, format!("{name}-pull-secret")),
-            ".dockerconfigjson",
+            &[".dockerconfigjson"][..],
         ),
         (
             &spec["sshKeySecretRef"]["name"],
             "ssh-publickey",
             (NAMESPACE, format!("{name}-ssh-key")),
-            "id_rsa.pub",
+            &["id_rsa.pub"],
         ),
-        (&Value::from(admin), "kubeconfig", (DPF, kubeconfig.clone()), "super-admin.conf"),
+        (&Value::from(admin), "kubeconfig", (DPF, kubeconfig.clone()), &["super-admin.conf", "admin.conf"]),
     ] {
         let source = find(server, &names::secret(), NAMESPACE, from.as_str().unwrap_or_default());
         let found = find(server, &names::secret(), namespace, &copy);
         let source = source.as_deref().and_then(|source| content(source, key));
-        if source.is_none() || found.as_deref().and_then(|copy| content(copy, copied)) != source {
+        let is_same = |key: &&str| found.as_deref().and_then(|copy| content(copy, key)) == source;
+        if source.is_none() || !copied.iter().all(is_same) {
             differ(format!("Secret {namespace}/{copy} is not what {from} says"));
         }
     }

@@ -392,7 +392,7 @@ fn any_copy(client: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
 
 fn change_copy(client: &mut dyn Client, random: &mut Random) {
     if let Some(copy) = any_copy(client, random) {
-        let key = random.pick(&[".dockerconfigjson", "id_rsa.pub", "super-admin.conf"]);
+        let key = random.pick(&[".dockerconfigjson", "id_rsa.pub", "super-admin.conf", "admin.conf"]);
         client.merge(&copy, &json!({ "data": { key: "e30=" } }));
     }
 }
