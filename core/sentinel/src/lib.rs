@@ -114,11 +114,12 @@ impl Sentinel {
         self.progress = cycle.pager.progress();
         let loaded = &cycle.loaded;
         let took = now.monotonic.since(cycle.began);
+        self.pause = cycle.pager.pause();
         self.next_poll = (now.monotonic + loaded.config.poll_interval).max(cycle.pager.not_before());
         step.notes.push(loaded.shard.took(took));
         if self.link.up.is_some() && cycle.tally.failed == 0 {
             // Without due events there is no confirmation that would reset the failures.
-            self.link.works();
+            self.link_worked(now, step);
         }
         let finding = self.publishing(Some(&cycle));
         let failure = (finding.status == Status::False).then(|| finding.message.clone());

@@ -18,6 +18,8 @@ pub(super) struct Link {
     pub(super) up: Option<ActionId>,
     /// Whether there were failures since it was last up.
     pub(super) is_troubled: bool,
+    /// Whether the broker has refused all events since it last confirmed one. It may accept connections nevertheless.
+    pub(super) is_refusing: bool,
     /// The request in flight to connect. Answers of earlier ones are about another broker or configuration, and are ignored.
     pub(super) asking: Option<ActionId>,
     /// Consecutive failures or losses since it last worked. A user who can connect may still not be permitted to publish.

@@ -54,7 +54,8 @@ impl Sentinel {
     /// Stops the work for the configuration. Events that were sent to the broker before are still counted.
     fn unload(&mut self, now: Now, step: &mut Step) {
         self.former.extend(self.loader.loaded.take().map(|loaded| loaded.shard.clone()));
-        (self.broker, self.link, self.loader.secret_read) = (None, Link::default(), None);
+        (self.broker, self.link) = (None, Link::default());
+        self.forget_secret(now);
         // It is ready again once it has polled and connected with another configuration.
         (self.has_polled, self.has_connected) = (false, false);
         self.malformed.clear();
@@ -174,16 +175,27 @@ impl Sentinel {
                 Target::InSecret { .. } => None,
             };
             self.link = Link::default();
-            (self.loader.secret_read, self.loader.secret_not_before) = (None, now.monotonic);
+            self.forget_secret(now);
         }
+        // An API that has asked for a pause gets it with another configuration as well.
+        let is_same_api = before.as_ref().is_some_and(|before| before.config.url == loaded.config.url);
+        let pause = self.cycle.as_ref().map_or(self.pause, |cycle| cycle.pager.pause());
+        self.pause = if is_same_api { pause } else { Monotonic::START };
         self.leave_cycle("has changed", now, step);
         self.failures.clear();
-        self.next_poll = now.monotonic;
+        self.next_poll = now.monotonic.max(self.pause);
     }
 
-    /// Returns when the Secret with the broker's URL is due to be read, if it is needed and not known.
+    fn forget_secret(&mut self, now: Now) {
+        let loader = &mut self.loader;
+        (loader.secret_read, loader.secret_not_before) = (None, now.monotonic);
+        (loader.is_secret_suspect, loader.secret_problem) = (false, None);
+    }
+
+    /// Returns when the Secret with the broker's URL is due to be read, if it is needed.
     pub(super) fn secret_due(&self) -> Option<Monotonic> {
-        let is_needed = self.broker.is_none() && self.loader.secret().is_some();
+        let is_unknown = self.broker.is_none() || self.loader.is_secret_suspect;
+        let is_needed = is_unknown && self.loader.secret().is_some();
         (is_needed && self.loader.secret_read.is_none()).then_some(self.loader.secret_not_before)
     }
 
@@ -211,15 +223,25 @@ impl Sentinel {
             Err(failure) => Err(failure.to_string()),
         };
         match url {
-            // The Secret is read only while no broker is known, so no connection to another one is open or in flight.
             Ok(url) => {
-                self.broker = Some(Arc::new(Broker::RabbitMq { url, exchange: exchange.clone() }));
+                (self.loader.is_secret_suspect, self.loader.secret_problem) = (false, None);
+                let broker = Some(Arc::new(Broker::RabbitMq { url, exchange: exchange.clone() }));
+                if self.broker != broker {
+                    // What was sent to the former one is still counted.
+                    (self.broker, self.link) = (broker, Link::default());
+                }
             }
             Err(problem) => {
                 let (namespace, SecretKeyRef { name, key }) = (&self.settings.namespace, secret);
                 let problem = format!("key {key:?} of Secret {namespace}/{name}: {problem}");
                 step.notes.push(loaded.shard.count_of(metrics::API_ERRORS, operation::CONFIG_LOAD, 1));
-                self.not_connected("SecretUnusable", problem, now, step);
+                if self.broker.is_none() {
+                    self.not_connected("SecretUnusable", problem, now, step);
+                } else {
+                    let message = format!("{problem}; the URL that was read before is still used");
+                    step.notes.push(Note::Warning { message: message.clone() });
+                    self.loader.secret_problem = Some(message);
+                }
             }
         }
     }

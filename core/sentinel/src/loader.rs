@@ -61,6 +61,10 @@ pub struct Loader {
     pub(super) secret_not_before: Monotonic,
     /// The read of the Secret in flight. Answers of earlier reads, which may show an older value, are ignored.
     pub(super) secret_read: Option<ActionId>,
+    /// Whether the URL that was read last may have been replaced: a connection failed with it, or was lost.
+    pub(super) is_secret_suspect: bool,
+    /// Why the last read of the Secret failed. The URL that was read before stays in use.
+    pub(super) secret_problem: Option<String>,
 }
 
 /// Returns the kind of configurations.

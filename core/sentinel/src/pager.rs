@@ -53,6 +53,8 @@ pub struct Pager {
     place: Place,
     /// The earliest time of the next request for the page.
     not_before: Monotonic,
+    /// The end of the pause that the API has asked for.
+    pause: Monotonic,
     failures: u32,
     /// How often in a row the API asked for a pause.
     pleas: u32,
@@ -142,6 +144,7 @@ impl Pager {
             end: None,
             given_up: None,
             not_before: Monotonic::START,
+            pause: Monotonic::START,
             failures: 0,
             pleas: 0,
             passed_over: 0,
@@ -181,6 +184,11 @@ impl Pager {
         self.is_done
     }
 
+    /// Returns whether the API has answered, with a page or one that is too large.
+    pub fn has_read(&self) -> bool {
+        self.has_read
+    }
+
     /// Returns whether the end of the list was reached, with every page.
     pub fn is_complete(&self) -> bool {
         self.is_done && !self.has_gaps
@@ -194,6 +202,11 @@ impl Pager {
     /// Returns the earliest time of the next request.
     pub fn not_before(&self) -> Monotonic {
         self.not_before
+    }
+
+    /// Returns the end of the pause that the API has asked for.
+    pub fn pause(&self) -> Monotonic {
+        self.pause
     }
 
     /// Returns the number of items in a page of the requested size.
@@ -349,10 +362,12 @@ impl Pager {
             self.pleas = self.pleas.saturating_add(1);
             let pause = if retry_after.is_zero() { PATIENCE.delay(self.pleas, random) } else { retry_after };
             self.not_before = now + pause;
+            self.pause = self.not_before;
             return Setback::Again;
         }
         self.failures += 1;
         self.not_before = now + BACKOFF.delay(self.failures, random).max(retry_after);
+        self.pause = now + retry_after;
         let is_whole_list = matches!(failure.class, Class::Forbidden | Class::NotFound | Class::Gone);
         if !is_whole_list && self.failures < ATTEMPTS && self.passed_over == 0 {
             return Setback::Again;

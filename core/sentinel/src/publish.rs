@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use lockstep_engine::action::{Action, ActionId, Answer as _, BrokerRequest, Class, Failure, Outcome};
-use lockstep_engine::broker::CloudEvent;
+use lockstep_engine::broker::{Broker, CloudEvent};
 use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::time::{Monotonic, Now};
 
-use super::cycle::{Cycle, Fate};
+use super::cycle::{Batch, Cycle, Fate};
 use super::state::{Asked, Publication, Sentinel};
 use super::status::{self, Finding};
 use super::{event, metrics};
@@ -37,10 +37,13 @@ impl Sentinel {
         self.link.asking = None;
         match outcome {
             Ok(_) => {
-                (self.link.up, self.link.is_troubled) = (Some(id), false);
+                self.link.up = Some(id);
                 self.has_connected = true;
-                let message = format!("connected to {}", broker.name());
-                self.find(Finding::valid(status::BROKER_CONNECTED, "Connected", message), now, step);
+                // A broker that has refused events may refuse the next ones as well.
+                if !self.link.is_refusing {
+                    self.link.is_troubled = false;
+                    self.find_connected(&broker, now, step);
+                }
             }
             Err(failure) => {
                 let reason = match failure.class {
@@ -49,17 +52,30 @@ impl Sentinel {
                     _ => "ConnectionFailed",
                 };
                 self.lose_link(now, step);
-                self.not_connected(reason, failure.message, now, step);
-                // The credentials may have been replaced.
-                if self.loader.secret().is_some() {
-                    self.broker = None;
-                }
+                let secret = self.loader.secret_problem.as_ref();
+                let message = secret.map_or_else(String::new, |problem| format!("; {problem}"));
+                self.not_connected(reason, format!("{}{message}", failure.message), now, step);
             }
         }
     }
 
+    /// Records that the broker has confirmed events, or that a cycle without any has ended with a connection.
+    pub(super) fn link_worked(&mut self, now: Now, step: &mut Step) {
+        self.link.works();
+        let Some(broker) = self.broker.clone().filter(|_| self.link.is_refusing) else { return };
+        (self.link.is_troubled, self.link.is_refusing) = (false, false);
+        self.find_connected(&broker, now, step);
+    }
+
+    fn find_connected(&mut self, broker: &Broker, now: Now, step: &mut Step) {
+        let message = format!("connected to {}", broker.name());
+        self.find(Finding::valid(status::BROKER_CONNECTED, "Connected", message), now, step);
+    }
+
     fn lose_link(&mut self, now: Now, step: &mut Step) {
         self.link.lost(now.monotonic, &mut self.random);
+        // The credentials may have been replaced.
+        self.loader.is_secret_suspect = true;
         step.notes.push(self.shard().count(metrics::BROKER_ERRORS, 1));
     }
 
@@ -78,6 +94,11 @@ impl Sentinel {
         if failed > 0 {
             let next = "the next cycle publishes what is still due";
             broken("EventsGivenUp", format!("{failed} events of the last cycle were given up; {next}"))
+        } else if self.link.is_refusing {
+            broken(
+                "EventsRefused",
+                "nothing is published until the broker accepts events: see BrokerConnected".to_owned(),
+            )
         } else if self.link.is_troubled {
             broken("NotConnected", "nothing is published until the broker is connected".to_owned())
         } else if ended.is_some_and(|cycle| !cycle.pager.is_complete()) {
@@ -127,14 +148,17 @@ impl Sentinel {
             // None was sent.
             Err(failure) if failure.class == Class::Unavailable => {
                 self.link_lost(connection, &failure, now, step);
-                if let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.number == number) {
-                    cycle.unsent(batch);
-                }
+                self.unsent(number, batch);
                 return;
             }
             Ok(results) => results,
             Err(failure) => vec![Err(failure); batch.events.len()],
         };
+        if let Some(refusal) = refusal_of_all(&results) {
+            self.link_refuses(connection, refusal, now, step);
+            self.unsent(number, batch);
+            return;
+        }
         let mut left: Vec<CloudEvent> = Vec::new();
         let mut why: Option<Failure> = None;
         let mut results = results.into_iter();
@@ -154,7 +178,7 @@ impl Sentinel {
         if confirmed > 0 {
             step.notes.push(loaded.shard.count(metrics::PUBLISHED, confirmed));
             if self.link.up == Some(connection) {
-                self.link.works();
+                self.link_worked(now, step);
             }
         }
         if let Some(why) = why.as_ref().filter(|why| why.class == Class::Unknown) {
@@ -185,6 +209,33 @@ impl Sentinel {
             self.not_connected("ConnectionLost", message, now, step);
         }
     }
+
+    /// Records that the broker refuses all events that are sent over a connection, unless it is not the current one. The next ones are
+    /// sent after the backoff for connections.
+    fn link_refuses(&mut self, connection: ActionId, refusal: &Failure, now: Now, step: &mut Step) {
+        if self.link.up == Some(connection) {
+            self.lose_link(now, step);
+            self.link.is_refusing = true;
+            let reason =
+                if refusal.class == Class::Throttled { "EventsThrottled" } else { "CredentialsRefused" };
+            self.not_connected(reason, refusal.message.clone(), now, step);
+        }
+    }
+
+    /// Puts a batch back into its cycle.
+    fn unsent(&mut self, cycle: u64, batch: Batch) {
+        if let Some(cycle) = self.cycle.as_mut().filter(|current| current.number == cycle) {
+            cycle.unsent(batch);
+        }
+    }
+}
+
+/// Returns why a broker takes none of the events of a batch: it does not permit that, or asks for a pause. That is not about these
+/// events, so it is no reason to give them up.
+fn refusal_of_all(results: &[Result<(), Failure>]) -> Option<&Failure> {
+    let is_refusal = |failure: &Failure| matches!(failure.class, Class::Forbidden | Class::Throttled);
+    let all = results.iter().all(|result| result.as_ref().is_err_and(is_refusal));
+    results.first()?.as_ref().err().filter(|_| all)
 }
 
 /// Returns a number of events, as the beginning of a sentence.

@@ -50,6 +50,8 @@ pub struct Sentinel {
     /// The progress of the last poll, from which the next one continues.
     pub(super) progress: Progress,
     pub(super) next_poll: Monotonic,
+    /// The end of the pause that the API of the loaded configuration has asked for, in a cycle that has ended.
+    pub(super) pause: Monotonic,
     /// When it last took a step.
     pub(super) stepped: Monotonic,
     pub(super) asked: BTreeMap<ActionId, Asked>,
@@ -64,7 +66,7 @@ pub struct Sentinel {
     pub(super) failures: BTreeSet<ExpressionError>,
     /// Shards that were watched before and still have events in flight.
     pub(super) former: Vec<Shard>,
-    /// Whether a list was ever read to its end.
+    /// Whether a list was ever read, maybe without some pages.
     pub(super) has_polled: bool,
     /// Whether the broker was ever connected.
     pub(super) has_connected: bool,
@@ -105,6 +107,7 @@ impl Sentinel {
             cycles: 0,
             progress: Progress::default(),
             next_poll: Monotonic::START,
+            pause: Monotonic::START,
             stepped: Monotonic::START,
             asked: BTreeMap::new(),
             next_id: 1,

@@ -77,6 +77,10 @@ impl Sentinel {
         while let Some(resources) = cycle.visit() {
             self.decide(&mut cycle, resources, now, step);
         }
+        if cycle.pager.is_done() && cycle.unvisited.is_empty() {
+            // A page that can't be read does not make this process unready: FleetReachable reports it.
+            self.has_polled |= cycle.pager.has_read();
+        }
         if !cycle.is_listed && cycle.pager.is_complete() && cycle.unvisited.is_empty() {
             cycle.is_listed = true;
             self.listed(&cycle, now, step);
@@ -86,7 +90,6 @@ impl Sentinel {
 
     /// Handles the end of the list.
     fn listed(&mut self, cycle: &Cycle, now: Now, step: &mut Step) {
-        self.has_polled = true;
         step.notes.push(cycle.loaded.shard.pending(cycle.tally.resources));
         let finding = match cycle.tally.malformed {
             0 if cycle.selects_nothing() => {

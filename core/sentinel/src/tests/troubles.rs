@@ -379,3 +379,151 @@ fn an_api_that_was_down_is_read_from_page_1_again() {
         assert!(bench.log.contains("450 resources, 450 published"), "{}", bench.log);
     }
 }
+
+fn with_secret() -> Value {
+    let mut spec = spec();
+    spec["broker"] =
+        json!({ "type": "rabbitmq", "topic": "events", "urlSecretRef": { "name": "rabbit", "key": "url" } });
+    spec
+}
+
+fn url_of(user: &str) -> Success {
+    let url = STANDARD.encode(format!("amqp://{user}:secret@rabbitmq/"));
+    Success::Object(Arc::new(json!({ "data": { "url": url } })))
+}
+
+/// A node that restarts takes the API server and the broker away at the same time.
+#[test]
+fn a_url_stays_in_use_while_its_secret_can_not_be_read() {
+    let is_down = Rc::new(RefCell::new(false));
+    let down = Rc::clone(&is_down);
+    let refused = || Err(Failure::new(Class::Unavailable, "refused"));
+    let mut bench = Bench::new(move |action| match action {
+        Action::Kube(KubeRequest::Get { .. }) => {
+            if *down.borrow() {
+                refused()
+            } else {
+                Ok(url_of("user"))
+            }
+        }
+        Action::Broker(BrokerRequest::Connect { .. }) if *down.borrow() => refused(),
+        action => late::confirmed_without_flaws(action),
+    });
+    bench.configured(1, &with_secret());
+    bench.passes(Duration::from_secs(31));
+    *is_down.borrow_mut() = true;
+    bench.log.clear();
+    bench.passes(Duration::from_secs(8));
+    let connects = bench.log.matches("  connect\n").count();
+    assert!(connects >= 4, "{connects} times in some seconds: {}", bench.log);
+    *is_down.borrow_mut() = false;
+    bench.passes(Duration::from_secs(10));
+    assert!(bench.log.contains("the URL that was read before is still used"), "{}", bench.log);
+    assert!(bench.log.contains("BrokerConnected=True Connected"), "{}", bench.log);
+    assert!(!bench.log.contains("SecretUnusable"), "{}", bench.log);
+}
+
+/// The user in it may connect, and not publish.
+#[test]
+fn a_secret_is_read_again_when_no_event_gets_through() {
+    let (mut reads, is_new) = (0, Rc::new(RefCell::new(false)));
+    let known = Rc::clone(&is_new);
+    let mut bench = Bench::new(move |action| match action {
+        Action::Kube(KubeRequest::Get { .. }) => {
+            reads += 1;
+            Ok(url_of(if reads == 1 { "reader" } else { "writer" }))
+        }
+        Action::Broker(BrokerRequest::Connect { broker }) => {
+            *known.borrow_mut() =
+                matches!(&**broker, Broker::RabbitMq { url, .. } if url.reveal().contains("writer"));
+            Ok(Success::Done)
+        }
+        Action::Broker(BrokerRequest::Publish { events, .. }) if !*known.borrow() => {
+            let refused = Failure::new(Class::Unknown, "the broker closed the channel: ACCESS_REFUSED");
+            Ok(Success::Published(vec![Err(refused); events.len()]))
+        }
+        action => late::confirmed_without_flaws(action),
+    });
+    bench.configured(1, &with_secret());
+    bench.passes(Duration::from_secs(70));
+    assert!(*is_new.borrow(), "{}", bench.log);
+    assert!(bench.log.contains("Publishing=True AllConfirmed"), "{}", bench.log);
+}
+
+/// Pub/Sub accepts connections without the permission to publish, and without quota.
+#[test]
+fn a_broker_that_refuses_all_events_is_reported_until_it_takes_one() {
+    for (class, reason) in [(Class::Forbidden, "CredentialsRefused"), (Class::Throttled, "EventsThrottled")] {
+        let is_open = Rc::new(RefCell::new(false));
+        let open = Rc::clone(&is_open);
+        let mut bench = Bench::new(move |action| match action {
+            Action::Broker(BrokerRequest::Publish { events, .. }) if !*open.borrow() => {
+                Ok(Success::Published(vec![Err(Failure::new(class, "no")); events.len()]))
+            }
+            action => late::confirmed_without_flaws(action),
+        });
+        bench.configured(1, &spec());
+        bench.passes(Duration::from_mins(10));
+        let sent = bench.log.matches("  publish ").count();
+        assert!((15..40).contains(&sent), "{sent} times in ten minutes");
+        assert!(bench.log.contains(&format!("BrokerConnected=False {reason}: no")), "{}", bench.log);
+        assert!(bench.log.contains("Publishing=False EventsRefused"), "{}", bench.log);
+        assert_eq!(
+            bench.log.matches("BrokerConnected=True").count(),
+            1,
+            "only before the first: {}",
+            bench.log
+        );
+        assert!(!bench.log.contains("given up"), "{}", bench.log);
+        *is_open.borrow_mut() = true;
+        bench.log.clear();
+        bench.passes(Duration::from_mins(1));
+        for recovered in ["BrokerConnected=True Connected", "Publishing=True AllConfirmed"] {
+            assert!(bench.log.contains(recovered), "{recovered}: {}", bench.log);
+        }
+    }
+}
+
+/// `FleetReachable` reports it; the other resources get their events.
+#[test]
+fn a_sentinel_is_ready_although_a_page_can_not_be_read() {
+    let mut bench = Bench::new(|action| match action {
+        Action::Http(Fetch { url, .. }) => {
+            let (from, until, page) = range(url);
+            let rows: Vec<usize> = (from..300.min(until)).skip(100 * (page - 1)).take(100).collect();
+            if rows.contains(&150) {
+                return Err(Failure::new(Class::Unavailable, "500"));
+            }
+            let item = |row| json!({ "id": format!("{row:06}"), "labels": { "region": "us-east" } });
+            let items: Vec<Value> = rows.into_iter().map(item).collect();
+            Ok(Success::Document(json!({ "total": 300, "items": items }).to_string().into()))
+        }
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_mins(5));
+    assert!(bench.log.contains("FleetReachable=False"), "{}", bench.log);
+    assert!(bench.sentinel.is_synced(), "{}", bench.log);
+}
+
+/// A user who reads that the API throttles changes the configuration, such as its `pollInterval`.
+#[test]
+fn another_configuration_does_not_end_a_pause_that_the_api_asked_for() {
+    for (url, expected) in [("http://api", 1), ("http://other", 2)] {
+        let retry_after = Some(Duration::from_mins(5));
+        let mut bench = Bench::new(move |action| match action {
+            Action::Http(_) => Err(Failure { retry_after, ..Failure::new(Class::Throttled, "later") }),
+            action => confirmed(action),
+        });
+        bench.configured(1, &spec());
+        bench.passes(Duration::from_secs(10));
+        let mut changed = spec();
+        changed["pollInterval"] = json!("1m");
+        changed["hyperfleetAPI"]["url"] = json!(url);
+        bench.configured(2, &changed);
+        bench.passes(Duration::from_mins(4));
+        assert_eq!(bench.log.matches("  fetch ").count(), expected, "{}", bench.log);
+        bench.passes(Duration::from_mins(2));
+        assert_eq!(bench.log.matches("  fetch ").count(), expected + 1, "{}", bench.log);
+    }
+}

@@ -308,8 +308,7 @@ impl Beyond {
 
     fn take(&mut self, event: &CloudEvent, now: Timestamp) -> Result<(), Failure> {
         if now < self.broker.takes_nothing_until {
-            self.broker.connected.clear();
-            return Err(Failure::new(Class::Unknown, "the broker closed the channel: ACCESS_REFUSED"));
+            return Err(self.refusal());
         }
         if self.broker.connected.is_empty() {
             // Some of the messages sent just before still arrive.
@@ -332,6 +331,19 @@ impl Beyond {
         }
         self.deliver(event, now);
         Ok(())
+    }
+
+    /// Returns why the broker takes nothing now. RabbitMQ closes the channel. Pub/Sub keeps the connection, without a permission as well
+    /// as without quota.
+    fn refusal(&mut self) -> Failure {
+        match self.broker.takes_nothing_until.as_second() % 3 {
+            0 => Failure::new(Class::Forbidden, "the account may not publish to this topic"),
+            1 => Failure::new(Class::Throttled, "the quota is exhausted"),
+            _ => {
+                self.broker.connected.clear();
+                Failure::new(Class::Unknown, "the broker closed the channel: ACCESS_REFUSED")
+            }
+        }
     }
 
     /// Delivers an event to the adapters: they answer most events with a report soon.

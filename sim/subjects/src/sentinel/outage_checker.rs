@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, ActionId, BrokerRequest, Class, Fetch, KubeRequest, Outcome, Success};
+use lockstep_engine::action::{
+    Action, ActionId, BrokerRequest, Class, Failure, Fetch, KubeRequest, Outcome, Success,
+};
 use lockstep_engine::machine::{Event, Step};
 use lockstep_engine::object::generation;
 use lockstep_engine::time::{Monotonic, Now};
@@ -28,8 +30,10 @@ pub(super) struct Troubles {
     object: Option<(String, Value)>,
     /// The generation of the configuration, if its selector is invalid.
     invalid_selector: Option<i64>,
-    /// Whether the last attempt to connect, or to read the connection's Secret, has failed.
+    /// Whether the last attempt to connect has failed, or to read the connection's Secret while there was no connection.
     is_cut_off: bool,
+    /// Whether the broker has refused all events of the last publication.
+    is_refused: bool,
     /// Whether the last cycle skipped pages, and no page was read since.
     is_blind: bool,
     /// The pages that failed in this cycle and were not read since.
@@ -41,10 +45,13 @@ pub(super) struct Troubles {
     is_up: bool,
     /// When connections failed or were lost since an event was last confirmed or a cycle succeeded.
     losses: VecDeque<Monotonic>,
+    /// The content of the Secret that was read last.
+    secret: Value,
 }
 
 #[derive(Clone)]
 enum Asked {
+    Secret,
     Broker,
     Page(String),
     Events,
@@ -58,6 +65,7 @@ impl Troubles {
                 (self.object, self.invalid_selector) = (None, None);
             }
             Event::Finished { id, outcome } => match self.asked.remove(id) {
+                Some(Asked::Secret) => self.secret_read(outcome),
                 Some(Asked::Broker) => self.answered(outcome, now)?,
                 Some(Asked::Page(url)) => self.came(url, outcome),
                 Some(Asked::Events) => self.published(outcome, now)?,
@@ -72,13 +80,13 @@ impl Troubles {
             self.missing.clear();
             if self.is_up {
                 self.losses.clear();
+                self.is_refused = false;
             }
         }
         for request in &step.requests {
             let asked = match &request.action {
-                Action::Kube(KubeRequest::Get { .. }) | Action::Broker(BrokerRequest::Connect { .. }) => {
-                    Asked::Broker
-                }
+                Action::Kube(KubeRequest::Get { .. }) => Asked::Secret,
+                Action::Broker(BrokerRequest::Connect { .. }) => Asked::Broker,
                 Action::Http(Fetch { url, .. }) => Asked::Page(url.clone()),
                 Action::Broker(BrokerRequest::Publish { .. }) => Asked::Events,
                 Action::Kube(KubeRequest::Patch { patch, .. }) => {
@@ -104,10 +112,20 @@ impl Troubles {
         self.invalid_selector = has_invalid_selector(&object["spec"]).then(|| generation(object));
     }
 
+    /// Handles a read of the connection's Secret. Another URL begins with a backoff of its own.
+    fn secret_read(&mut self, outcome: &Outcome) {
+        let Ok(Success::Object(secret)) = outcome else {
+            self.is_cut_off |= outcome.is_err() && !self.is_up;
+            return;
+        };
+        if self.secret != secret["data"] {
+            self.secret = secret["data"].clone();
+            self.losses.clear();
+        }
+    }
+
     fn answered(&mut self, outcome: &Outcome, now: Now) -> Result<(), Testimony> {
         match outcome {
-            // The Secret was read; the broker has not answered yet.
-            Ok(Success::Object(_)) => Ok(()),
             Ok(_) => {
                 (self.is_cut_off, self.is_up) = (false, true);
                 Ok(())
@@ -140,6 +158,11 @@ impl Troubles {
             Ok(Success::Published(results)) => {
                 if results.iter().any(Result::is_ok) {
                     self.losses.clear();
+                    self.is_refused = false;
+                }
+                if results.iter().all(is_refusal) && std::mem::take(&mut self.is_up) {
+                    self.is_refused = true;
+                    return self.lost(now);
                 }
                 results.iter().any(|it| it.as_ref().is_err_and(|failure| failure.class == Class::Unknown))
             }
@@ -171,12 +194,12 @@ impl Troubles {
     /// Checks that the status does not report a failure as healthy.
     fn check_status(&self, status: &Value) -> Result<(), Testimony> {
         let wrong = [
-            (self.is_cut_off, "BrokerConnected"),
-            (self.is_cut_off, "Publishing"),
+            (self.is_cut_off || self.is_refused, "BrokerConnected"),
+            (self.is_cut_off || self.is_refused, "Publishing"),
             (self.is_blind, "FleetReachable"),
             (self.is_blind, "Publishing"),
             (self.is_spoilt, "Publishing"),
-            (self.is_cut_off || self.is_blind || self.is_spoilt, "Ready"),
+            (self.is_cut_off || self.is_refused || self.is_blind || self.is_spoilt, "Ready"),
         ];
         let conditions = || status["conditions"].as_array().into_iter().flatten();
         let is_true = |name: &str| conditions().any(|it| it["type"] == name && it["status"] == "True");
@@ -194,11 +217,16 @@ impl Troubles {
         unreported.map_or(Ok(()), |(_, name)| {
             Err(Testimony {
                 invariant: "outages_are_reported",
-                sentence: "No condition is True that should be False while the broker, its Secret or some of the list is out of reach.",
+                sentence: "No condition is True that should be False while the broker refuses events, or the broker, its Secret or some of the list is out of reach.",
                 seen: format!("{name} is True"),
             })
         })
     }
+}
+
+/// Returns whether the broker does not permit events, or asks for a pause.
+fn is_refusal(result: &Result<(), Failure>) -> bool {
+    result.as_ref().is_err_and(|failure| matches!(failure.class, Class::Forbidden | Class::Throttled))
 }
 
 /// Returns whether a value in a selector is no value of a label. The simulation makes no other mistake in selectors.
