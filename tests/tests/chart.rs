@@ -349,6 +349,7 @@ fn values_that_mean_nothing_are_refused_by_name() -> anyhow::Result<()> {
         ("bridge: {resync: null}", "'resync'"),
         ("sentinel: {shutdownTimeoutSeconds: null}", "'shutdownTimeoutSeconds'"),
         ("sentinel: {serviceAccount: {name: null}}", "'name'"),
+        ("sentinel: {serviceAccount: {create: false, name: ''}}", "/sentinel/serviceAccount/name"),
         ("image: {digest: latest}", "/image/digest"),
         ("global: {imageRegistry: 'https://mirror'}", "/global/imageRegistry"),
         ("global: {imagePullSecrets: [mirror]}", "/global/imagePullSecrets/0"),
@@ -395,6 +396,28 @@ fn labels_that_select_pods_are_refused_with_the_allowed_ones() -> anyhow::Result
         let refusal = render("chart-labels", values).err().with_context(|| format!("{values} was taken"))?;
         let expected = format!("{value}: the chart selects pods by the label \"{label}\"");
         ensure!(refusal.to_string().contains(&expected), "{refusal}");
+    }
+    Ok(())
+}
+
+/// The account `default` is that of every pod that names none. The roles of a controller would be granted to all of these pods.
+#[test]
+fn an_account_that_the_chart_does_not_create_must_be_named() -> anyhow::Result<()> {
+    for controller in ["namespaceclass", "bridge", "dpuservice"] {
+        let values = |account: &str| format!("{controller}: {{enabled: true, serviceAccount: {account}}}");
+        let refusal = render("chart-account", &values("{create: false}"))
+            .err()
+            .with_context(|| format!("{controller}: an account without a name was taken"))?;
+        let expected = format!(
+            "{controller}.serviceAccount.name: required if {controller}.serviceAccount.create is false"
+        );
+        ensure!(refusal.to_string().contains(&expected), "{refusal}");
+
+        let objects = render("chart-account", &values("{create: false, name: own}"))?;
+        let bindings = objects.iter().flat_map(|object| object["subjects"].as_array().into_iter().flatten());
+        let accounts: BTreeSet<&str> =
+            bindings.map(|subject| subject["name"].as_str().unwrap_or_default()).collect();
+        ensure!(accounts.contains("own") && !accounts.contains("default"), "{accounts:?}");
     }
     Ok(())
 }

@@ -36,6 +36,8 @@ app.kubernetes.io/component: {{ .name }}
 {{ include "lockstep.releaseLabels" .root }}
 {{- end -}}
 
+{{/* The account of a controller. The account `default` is no fallback: the roles would then be granted to all pods of the namespace that
+     name no account. */}}
 {{- define "lockstep.serviceAccount" -}}
 {{- $account := (index .root.Values .name).serviceAccount -}}
 {{- if $account.name -}}
@@ -43,7 +45,7 @@ app.kubernetes.io/component: {{ .name }}
 {{- else if $account.create -}}
 {{- include "lockstep.name" . -}}
 {{- else -}}
-default
+{{- fail (printf "%s.serviceAccount.name: required if %s.serviceAccount.create is false; name an existing ServiceAccount of the namespace %s, or set create to true" .name .name .root.Release.Namespace) -}}
 {{- end -}}
 {{- end -}}
 
