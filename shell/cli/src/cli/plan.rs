@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::bail;
 use lockstep_cli::controllers;
 use lockstep_crds::CrdSet;
+use lockstep_engine::action::KubeRequest;
 use lockstep_engine::machine::Machine;
 use lockstep_engine::operator::Config;
 use lockstep_runtime::execute::Executor;
@@ -95,41 +96,61 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut reader = Reader::new(executor.clone());
     // The first request: its failure says whether the cluster answers at all.
     let changes = Changes::find(&mut reader, objects, &namespace, args.delete).await?;
-    let sets = installed(&client, &executor, sets, !args.choice.controllers.is_empty()).await?;
+    let (sets, left_out) = installed(&client, &executor, sets, !args.choice.controllers.is_empty()).await?;
+    check_controllers_of(&changes, &left_out)?;
     let (snapshot, forecast) = forecast(&mut reader, &sets, &changes).await?;
     let mut redaction = Redaction::new(&sets)?;
     redaction.learn(&snapshot, &forecast);
     let report = Report { sets: &sets, forecast: &forecast, redaction: &redaction, with_diff: args.diff };
     let mut out = io::stdout().lock();
     writeln!(out, "{url}: {} objects read with {} requests", snapshot.len(), reader.requests())?;
+    for LeftOut { set, reason } in &left_out {
+        writeln!(out, "controller {} left out: {reason}", set.controller)?;
+    }
     report.write(&mut out)?;
     out.flush()?;
     let code = if args.exit_code && report.would_change() { WOULD_CHANGE } else { 0 };
     Ok(ExitCode::from(code))
 }
 
-/// Returns the controllers for which the cluster serves all kinds. It must serve those of controllers that are named.
+/// A controller that can't act in the plan.
+struct LeftOut {
+    set: CrdSet,
+    reason: String,
+}
+
+/// Returns the controllers for which the cluster has all CRDs, and the others. It must have those of controllers that are named.
 async fn installed(
     client: &kube::Client,
     executor: &Executor,
     sets: Vec<CrdSet>,
     named: bool,
-) -> anyhow::Result<Vec<CrdSet>> {
-    let (mut installed, mut missing) = (Vec::new(), Vec::new());
+) -> anyhow::Result<(Vec<CrdSet>, Vec<LeftOut>)> {
+    let (mut installed, mut missing, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for set in sets {
         let one = std::slice::from_ref(&set);
-        if !controllers::missing(executor, &controllers::kinds(one)).await?.is_empty() {
+        let unserved = controllers::missing(executor, &controllers::kinds(one)).await?;
+        let reason = if unserved.is_empty() {
+            let unknown = controllers::unknown_fields(client, one).await;
+            if unknown.is_empty() {
+                installed.push(set);
+                continue;
+            }
+            if named {
+                // The CRD of another project may have the same name.
+                bail!(
+                    "the cluster has other CRDs than this version of the controller {0}; compare them with: lockstep \
+                     crds --controllers {0}",
+                    set.controller
+                );
+            }
+            format!("the CRD in the cluster lacks {}", unknown.join(", "))
+        } else {
             missing.push(set.controller);
-        } else if controllers::unknown_fields(client, one).await.is_empty() {
-            installed.push(set);
-        } else if named {
-            // The CRD of another project may have the same name.
-            bail!(
-                "the cluster has other CRDs than this version of the controller {0}; compare them with: lockstep crds \
-                 --controllers {0}",
-                set.controller
-            );
-        }
+            let unserved: Vec<String> = unserved.iter().map(ToString::to_string).collect();
+            format!("the cluster does not serve {}", unserved.join(", "))
+        };
+        left_out.push(LeftOut { set, reason });
     }
     if !missing.is_empty() && (named || installed.is_empty()) {
         bail!(
@@ -141,7 +162,25 @@ async fn installed(
     if installed.is_empty() {
         bail!("the CRDs in the cluster belong to another project, or to another version of Lockstep");
     }
-    Ok(installed)
+    Ok((installed, left_out))
+}
+
+/// Fails if a changed object belongs to a controller that is left out: the plan would say that nothing follows.
+fn check_controllers_of(changes: &Changes, left_out: &[LeftOut]) -> anyhow::Result<()> {
+    for target in changes.writes.iter().filter_map(KubeRequest::target) {
+        let defines = |set: &CrdSet| {
+            let mut specs = set.crds.iter().map(|crd| &crd.spec);
+            specs.any(|spec| spec.group == target.kind.group && spec.names.kind == target.kind.kind)
+        };
+        if let Some(LeftOut { set, reason }) = left_out.iter().find(|left_out| defines(&left_out.set)) {
+            bail!(
+                "cannot plan the change of {target}: {reason}, so the controller {0} is left out; compare its CRDs \
+                 with: lockstep crds --controllers {0}",
+                set.controller
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Repeats the dry run until the snapshot has every answer.

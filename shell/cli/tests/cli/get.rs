@@ -14,7 +14,7 @@ use super::served::{PATIENCE, Served};
 use super::{fails, folder, misused, run, succeeds};
 
 /// Installs the CRDs of a controller.
-async fn install(client: &Client, controller: &str) {
+pub(super) async fn install(client: &Client, controller: &str) {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     for crd in lockstep_crds::of(controller) {
         let name = format!("{}.{}", crd.spec.names.plural, crd.spec.group);

@@ -7,6 +7,10 @@ use std::process::Output;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use kube::{Client, Config};
+
+use super::get::install;
+use super::run_command::install_foreign_crd;
 use super::served::Served;
 use super::{fails, folder, misused, run, succeeds};
 
@@ -64,7 +68,7 @@ fn forward(mut client: TcpStream, mut server: TcpStream, kept: &Mutex<Vec<u8>>) 
     }
 }
 
-fn kubeconfig(folder: &Path, url: &str) {
+pub(super) fn kubeconfig(folder: &Path, url: &str) {
     let text = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{{name: x, context: {{cluster: x, user: x}}}}]\n\
          clusters: [{{name: x, cluster: {{server: '{url}'}}}}]\nusers: [{{name: x, user: {{}}}}]\n"
@@ -154,4 +158,39 @@ fn a_plan_needs_objects_and_a_cluster() {
     misused(&run(folder.path(), &["plan"]), &["--filename"]);
     kubeconfig(folder.path(), "http://127.0.0.1:1");
     fails(&plan(folder.path(), CLASS, &[]), &["namespaceclass.akuity.io/v1alpha1"]);
+}
+
+/// "Nothing changes" must not mean that no controller looked at the change.
+#[tokio::test]
+async fn a_plan_names_the_controllers_that_it_leaves_out() {
+    let folder = folder();
+    let served = Served::start(folder.path(), &["dev", "--bare", "--listen", "127.0.0.1:0"]);
+    let client = Client::try_from(Config::new(served.url.parse().unwrap())).unwrap();
+    install(&client, "namespaceclass").await;
+    install_foreign_crd(&client).await;
+    kubeconfig(folder.path(), &served.url);
+
+    let settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n";
+    let shown = succeeds(&plan(folder.path(), settings, &[]));
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(
+        lines[1..3],
+        [
+            "controller bridge left out: the cluster does not serve DPFHCPBridge.dpf.hcp.bridge.com",
+            "controller dpuservice left out: the CRD in the cluster lacks spec.source of DPUService",
+        ],
+        "{shown}"
+    );
+    assert!(shown.contains("Then: nothing changes"), "{shown}");
+
+    let service = "apiVersion: svc.dpu.nvidia.com/v1alpha1\nkind: DPUService\nmetadata: {name: firewall}\n";
+    fails(
+        &plan(folder.path(), service, &[]),
+        &[
+            "DPUService.svc.dpu.nvidia.com default/firewall",
+            "lacks spec.source of DPUService",
+            "lockstep crds --controllers dpuservice",
+        ],
+    );
+    assert_eq!(served.terminate(), Some(0));
 }

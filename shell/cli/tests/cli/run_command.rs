@@ -44,12 +44,8 @@ fn run_reports_how_to_install_missing_crds() {
     assert_eq!(served.terminate(), Some(0));
 }
 
-/// DPF's own DPUServices have the names of ours and another spec.
-#[tokio::test]
-async fn run_rejects_crds_of_another_operator() {
-    let folder = folder();
-    let served = Served::start(folder.path(), &["dev", "--bare", "--listen", "127.0.0.1:0"]);
-    let client = Client::try_from(Config::new(served.url.parse().unwrap())).unwrap();
+/// Installs a CRD with the names of our DPUServices and another spec, as DPF has.
+pub(super) async fn install_foreign_crd(client: &Client) {
     let spec = json!({"type": "object", "properties": {"helmChart": {"type": "object"}}});
     let schema = json!({"type": "object", "properties": {"spec": spec}});
     let definition = json!({
@@ -63,9 +59,18 @@ async fn run_rejects_crds_of_another_operator() {
             ],
         },
     });
-    let definitions: Api<CustomResourceDefinition> = Api::all(client);
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definition = serde_json::from_value(definition).unwrap();
     definitions.create(&PostParams::default(), &definition).await.unwrap();
+}
+
+/// DPF's own DPUServices have the names of ours and another spec.
+#[tokio::test]
+async fn run_rejects_crds_of_another_operator() {
+    let folder = folder();
+    let served = Served::start(folder.path(), &["dev", "--bare", "--listen", "127.0.0.1:0"]);
+    let client = Client::try_from(Config::new(served.url.parse().unwrap())).unwrap();
+    install_foreign_crd(&client).await;
 
     let args = ["run", "--kubeconfig", "lockstep.kubeconfig", "--controllers", "dpuservice"];
     // The command that installs the others does not replace the CRD of DPF.
