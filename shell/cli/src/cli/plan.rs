@@ -68,7 +68,7 @@ pub(crate) struct Args {
     choice: Choice,
 
     /// The namespace of objects that name none [default: the namespace of the context]
-    #[arg(short, long, value_name = "NAMESPACE", env = "LOCKSTEP_NAMESPACE")]
+    #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
     #[command(flatten)]

@@ -156,6 +156,8 @@ fn a_plan_needs_objects_and_a_cluster() {
     misused(&plan(folder.path(), "---\n", &[]), &["no object"]);
     misused(&plan(folder.path(), "a: [", &[]), &["class.yaml"]);
     misused(&run(folder.path(), &["plan"]), &["--filename"]);
+    // In a pod, this variable names the namespace of the Lease.
+    assert!(!succeeds(&run(folder.path(), &["plan", "--help"])).contains("LOCKSTEP_NAMESPACE"));
     kubeconfig(folder.path(), "http://127.0.0.1:1");
     fails(&plan(folder.path(), CLASS, &[]), &["namespaceclass.akuity.io/v1alpha1"]);
 }
