@@ -5,7 +5,7 @@ use std::path::Path;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 
@@ -75,7 +75,9 @@ fn a_check_of_an_empty_cluster_names_what_to_install() {
     has(&lines, "FAIL", &["dpuservice, Argo CD", "appprojects.argoproj.io"]);
     has(&lines, "FAIL", &["dpuservice, Argo CD", "namespace dpf-argo-cd-system does not exist"]);
     has(&lines, "FAIL", &["bridge, storage", "StorageClass"]);
-    has(&lines, "WARN", &["leader", "no Lease", "--namespace"]);
+    for controller in ["bridge", "dpuservice", "namespaceclass"] {
+        has(&lines, "WARN", &["leader", &format!("{controller}: no Lease"), "--namespace"]);
+    }
     has(&lines, "OK", &["permissions", "bridge: account \"lockstep-admin\" has all"]);
 
     let output = run(
@@ -135,6 +137,16 @@ async fn a_check_of_a_complete_cluster_finds_leaders_and_differences() {
     );
     let (code, lines) = check(folder.path(), &[&arguments[..], &["--lease-name", "lockstep"]].concat());
     assert_eq!(code, 0, "{lines:#?}");
+
+    // The Lease of all controllers together counts for each of them. Without it, each needs its own.
+    let unled = "dpuservice: no Lease";
+    let (_, lines) = check(folder.path(), &["--controllers", "namespaceclass,dpuservice"]);
+    assert!(!lines.iter().any(|line| line.contains(unled)), "{lines:#?}");
+    leases.delete("lockstep", &DeleteParams::default()).await.unwrap();
+    let (_, lines) = check(folder.path(), &["--controllers", "namespaceclass,dpuservice"]);
+    has(&lines, "WARN", &["leader", unled, "--namespace"]);
+    assert!(!lines.iter().any(|line| line.contains("namespaceclass: no Lease")), "{lines:#?}");
+    leases.create(&PostParams::default(), &fresh).await.unwrap();
 
     let crds: Api<CustomResourceDefinition> = Api::all(client);
     let column = json!([{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns/0"}]);

@@ -18,6 +18,9 @@ const CHECK: &str = "leader";
 /// The name that `lockstep run` uses by default.
 const DEFAULT_NAME: &str = "lockstep";
 
+/// Where else a Lease may be.
+const OTHER_PLACE: &str = "name its namespace with --namespace";
+
 /// Which Leases are checked.
 pub(super) struct Place<'a> {
     pub(super) namespace: &'a str,
@@ -45,20 +48,7 @@ pub(super) async fn check(
             return vec![Finding::warn(CHECK, place.namespace, message, remedy)];
         }
     };
-    if leases.is_empty() {
-        if let Some(name) = place.name {
-            let remedy = "check the pods of the controller and their logs, and the namespace (--namespace)";
-            let subject = format!("Lease {}/{name}", place.namespace);
-            return vec![Finding::fail(CHECK, &subject, "does not exist: no controller has led", remedy)];
-        }
-        let message = format!(
-            "no Lease for {}, so no controller with leader election has run here",
-            controllers.join(", ")
-        );
-        let remedy = "name the namespace of the controllers with --namespace, or install the chart";
-        return vec![Finding::warn(CHECK, place.namespace, message, remedy)];
-    }
-    let mut findings = Vec::new();
+    let mut findings = missing(place, controllers, &leases);
     for lease in &leases {
         findings.push(judge(lease, now));
         let name = metadata(lease, "name");
@@ -77,6 +67,32 @@ pub(super) async fn check(
     findings
 }
 
+/// Returns a result for each Lease that is named but does not exist, and for each controller without a Lease. A Lease can have
+/// another name, and a controller without leader election has none, so the controller may run.
+fn missing(place: &Place<'_>, controllers: &[&str], leases: &[Arc<Value>]) -> Vec<Finding> {
+    if let Some(name) = place.name {
+        if !leases.is_empty() {
+            return Vec::new();
+        }
+        let subject = format!("Lease {}/{name}", place.namespace);
+        let remedy = format!("check the pods of the controller and their logs, or {OTHER_PLACE}");
+        return vec![Finding::fail(CHECK, &subject, "does not exist: no controller has led", remedy)];
+    }
+    let has_lease =
+        |controller: &str| leases.iter().any(|lease| is_ours(metadata(lease, "name"), controller));
+    let without = controllers.iter().filter(|controller| !has_lease(controller));
+    without
+        .map(|controller| {
+            let message = format!(
+                "no Lease in the namespace {} has one of the names that the chart and lockstep run use for it",
+                place.namespace
+            );
+            let remedy = format!("install the controller, or {OTHER_PLACE}");
+            Finding::warn(CHECK, controller, message, remedy)
+        })
+        .collect()
+}
+
 async fn leases(
     cluster: &Cluster,
     place: &Place<'_>,
@@ -88,17 +104,16 @@ async fn leases(
         return Ok(lease.into_iter().collect());
     }
     let mut leases = cluster.list(&kind, Some(place.namespace)).await?;
-    leases.retain(|lease| is_ours(metadata(lease, "name"), controllers));
+    leases.retain(|lease| controllers.iter().any(|controller| is_ours(metadata(lease, "name"), controller)));
     Ok(leases)
 }
 
-/// Returns whether the chart, or `lockstep run`, uses the name for one of these controllers.
-fn is_ours(name: &str, controllers: &[&str]) -> bool {
+/// Returns whether the chart, or `lockstep run`, uses the name for this controller.
+fn is_ours(name: &str, controller: &str) -> bool {
     name == DEFAULT_NAME
-        || controllers.iter().any(|controller| {
-            name.strip_suffix(controller)
-                .is_some_and(|rest| rest.ends_with('-') && rest.contains(DEFAULT_NAME))
-        })
+        || name
+            .strip_suffix(controller)
+            .is_some_and(|rest| rest.ends_with('-') && rest.contains(DEFAULT_NAME))
 }
 
 fn judge(lease: &Value, now: Timestamp) -> Finding {
@@ -162,12 +177,11 @@ mod tests {
 
     #[test]
     fn leases_are_found_by_the_names_of_the_chart() {
-        let controllers = ["bridge", "dpuservice"];
-        for ours in ["lockstep", "lockstep-bridge", "prod-lockstep-dpuservice"] {
-            assert!(is_ours(ours, &controllers), "{ours}");
+        for ours in ["lockstep", "lockstep-bridge", "prod-lockstep-bridge"] {
+            assert!(is_ours(ours, "bridge"), "{ours}");
         }
-        for other in ["lockstep-namespaceclass", "bridge", "cert-manager-bridge", "kube-scheduler"] {
-            assert!(!is_ours(other, &controllers), "{other}");
+        for other in ["lockstep-dpuservice", "bridge", "cert-manager-bridge", "kube-scheduler"] {
+            assert!(!is_ours(other, "bridge"), "{other}");
         }
     }
 }
