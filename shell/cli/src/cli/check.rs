@@ -38,7 +38,8 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "NAMESPACE", env = "LOCKSTEP_NAMESPACE")]
     namespace: Option<String>,
 
-    /// The name of the Lease [default: all Leases that are named as the chart names them, and `lockstep`]
+    /// The name of the Lease [default: all Leases that are named as the chart names them, and `lockstep`]; the chart's value
+    /// fullnameOverride changes the names
     #[arg(long, value_name = "NAME", env = "LOCKSTEP_LEASE_NAME")]
     lease_name: Option<String>,
 

@@ -76,8 +76,9 @@ fn a_check_of_an_empty_cluster_names_what_to_install() {
     has(&lines, "FAIL", &["dpuservice, Argo CD", "namespace dpf-argo-cd-system does not exist"]);
     has(&lines, "FAIL", &["bridge, storage", "StorageClass"]);
     for controller in ["bridge", "dpuservice", "namespaceclass"] {
-        has(&lines, "WARN", &["leader", &format!("{controller}: no Lease"), "--namespace"]);
+        has(&lines, "WARN", &["leader", &format!("{controller}: no Lease"), "--namespace", "--lease-name"]);
     }
+    assert!(!lines.iter().any(|line| line.contains("has run") || line.contains("has led")), "{lines:#?}");
     has(&lines, "OK", &["permissions", "bridge: account \"lockstep-admin\" has all"]);
 
     let output = run(
@@ -137,6 +138,8 @@ async fn a_check_of_a_complete_cluster_finds_leaders_and_differences() {
     );
     let (code, lines) = check(folder.path(), &[&arguments[..], &["--lease-name", "lockstep"]].concat());
     assert_eq!(code, 0, "{lines:#?}");
+    let (_, lines) = check(folder.path(), &[&arguments[..], &["--lease-name", "other"]].concat());
+    has(&lines, "FAIL", &["Lease default/other", "does not exist", "fullnameOverride"]);
 
     // The Lease of all controllers together counts for each of them. Without it, each needs its own.
     let unled = "dpuservice: no Lease";
@@ -144,7 +147,7 @@ async fn a_check_of_a_complete_cluster_finds_leaders_and_differences() {
     assert!(!lines.iter().any(|line| line.contains(unled)), "{lines:#?}");
     leases.delete("lockstep", &DeleteParams::default()).await.unwrap();
     let (_, lines) = check(folder.path(), &["--controllers", "namespaceclass,dpuservice"]);
-    has(&lines, "WARN", &["leader", unled, "--namespace"]);
+    has(&lines, "WARN", &["leader", unled, "--namespace", "--lease-name", "fullnameOverride"]);
     assert!(!lines.iter().any(|line| line.contains("namespaceclass: no Lease")), "{lines:#?}");
     leases.create(&PostParams::default(), &fresh).await.unwrap();
 

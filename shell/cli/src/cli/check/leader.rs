@@ -19,7 +19,8 @@ const CHECK: &str = "leader";
 const DEFAULT_NAME: &str = "lockstep";
 
 /// Where else a Lease may be.
-const OTHER_PLACE: &str = "name its namespace with --namespace";
+const OTHER_PLACE: &str = "name its namespace with --namespace, or name the Lease with --lease-name (the chart's value \
+                           fullnameOverride changes it)";
 
 /// Which Leases are checked.
 pub(super) struct Place<'a> {
@@ -75,8 +76,8 @@ fn missing(place: &Place<'_>, controllers: &[&str], leases: &[Arc<Value>]) -> Ve
             return Vec::new();
         }
         let subject = format!("Lease {}/{name}", place.namespace);
-        let remedy = format!("check the pods of the controller and their logs, or {OTHER_PLACE}");
-        return vec![Finding::fail(CHECK, &subject, "does not exist: no controller has led", remedy)];
+        let remedy = format!("check the pods of the controller and their logs, {OTHER_PLACE}");
+        return vec![Finding::fail(CHECK, &subject, "does not exist: no controller leads with it", remedy)];
     }
     let has_lease =
         |controller: &str| leases.iter().any(|lease| is_ours(metadata(lease, "name"), controller));
@@ -87,7 +88,7 @@ fn missing(place: &Place<'_>, controllers: &[&str], leases: &[Arc<Value>]) -> Ve
                 "no Lease in the namespace {} has one of the names that the chart and lockstep run use for it",
                 place.namespace
             );
-            let remedy = format!("install the controller, or {OTHER_PLACE}");
+            let remedy = format!("install the controller, {OTHER_PLACE}");
             Finding::warn(CHECK, controller, message, remedy)
         })
         .collect()
