@@ -72,7 +72,8 @@ Examples:
   lockstep check --controllers bridge,dpuservice --namespace lockstep-system
   lockstep check --controllers bridge --as system:serviceaccount:lockstep-system:lockstep-bridge
   lockstep check -o json
-  kubectl --namespace lockstep-system exec deployment/lockstep-bridge -- lockstep check --controllers bridge
+  kubectl --namespace lockstep-system exec deployment/lockstep-bridge -- \\
+    lockstep check --controllers bridge --lease-name lockstep-bridge
 
 Exit codes: 0 if every check is OK, 1 if the worst result is WARN (0 with --ignore-warnings), 2 if it is FAIL (and on
 usage errors).";

@@ -47,6 +47,15 @@ fn a_check_without_a_cluster_is_one_failure() {
     has(&lines, "FAIL", &["API server", "http://127.0.0.1", "no answer"]);
 }
 
+/// The account of the chart may read only its own Lease.
+#[test]
+fn the_example_for_a_pod_names_the_lease() {
+    let folder = folder();
+    let help = String::from_utf8(run(folder.path(), &["check", "--help"]).stdout).unwrap();
+    let example = help.split("exec deployment/lockstep-bridge").nth(1).unwrap().split("\n\n").next().unwrap();
+    assert!(example.contains("--lease-name lockstep-bridge"), "{example}");
+}
+
 #[test]
 fn a_check_of_an_empty_cluster_names_what_to_install() {
     let folder = folder();
