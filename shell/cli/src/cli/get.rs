@@ -66,7 +66,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let cluster = Cluster::new(args.cluster.config().await?)?;
     let namespace = args.namespace.as_deref().unwrap_or(&cluster.namespace);
     let namespace = Some(namespace).filter(|_| !args.all_namespaces);
-    let rows = rows(&cluster, &kinds, namespace).await?;
+    let (rows, forbidden) = rows(&cluster, &kinds, namespace).await?;
+    for failure in forbidden {
+        writeln!(std::io::stderr(), "warning: {failure}")?;
+    }
     let causes = causes::group(&rows);
     let mut out = std::io::stdout().lock();
     match args.output {
@@ -87,16 +90,23 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the objects of the kinds that the cluster serves, sorted by kind and name.
-async fn rows(cluster: &Cluster, kinds: &[Arc<Kind>], namespace: Option<&str>) -> anyhow::Result<Vec<Row>> {
-    let (mut rows, mut missing) = (Vec::new(), Vec::new());
+/// Returns the objects of the kinds that the cluster serves, sorted by kind and name, and a message for each kind that the
+/// account may not list.
+async fn rows(
+    cluster: &Cluster,
+    kinds: &[Arc<Kind>],
+    namespace: Option<&str>,
+) -> anyhow::Result<(Vec<Row>, Vec<String>)> {
+    let (mut rows, mut missing, mut forbidden) = (Vec::new(), Vec::new(), Vec::new());
     for kind in kinds {
+        let failed = || format!("list {kind} at {} failed", cluster.url);
         match cluster.list(kind, namespace.filter(|_| kind.namespaced)).await {
             Ok(objects) => rows.extend(objects.iter().map(|object| Row::of(kind, object))),
             Err(failure) if failure.class == Class::KindNotServed => missing.push(Arc::clone(kind)),
-            Err(failure) => {
-                return Err(failure).with_context(|| format!("list {kind} at {} failed", cluster.url));
+            Err(failure) if failure.class == Class::Forbidden => {
+                forbidden.push(format!("{}: {failure}", failed()));
             }
+            Err(failure) => return Err(failure).with_context(failed),
         }
     }
     if missing.len() == kinds.len() {
@@ -107,6 +117,9 @@ async fn rows(cluster: &Cluster, kinds: &[Arc<Kind>], namespace: Option<&str>) -
             controllers::install_command(&controllers::defining(&missing), "")
         );
     }
+    if missing.len() + forbidden.len() == kinds.len() {
+        bail!("{}", forbidden.join("; "));
+    }
     rows.sort_by(|one, other| one.key().cmp(&other.key()));
-    Ok(rows)
+    Ok((rows, forbidden))
 }

@@ -1,5 +1,8 @@
 //! `lockstep get`, against the embedded API server.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -10,6 +13,7 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 
+use super::plan::kubeconfig;
 use super::served::{PATIENCE, Served};
 use super::{fails, folder, misused, run, succeeds};
 
@@ -79,6 +83,72 @@ async fn objects_are_shown_with_their_common_causes() {
     misused(&get(&["pods"]), &["\"pods\"", "DPUService"]);
     misused(&get(&["-A", "-n", "default"]), &["--all-namespaces", "--namespace"]);
     assert_eq!(served.terminate(), Some(0));
+}
+
+/// Starts an API server that has one NamespaceClass, and refuses to list the plurals. Returns its URL.
+fn refusing(plurals: &'static [&str]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut client in listener.incoming().map_while(Result::ok) {
+            let lines = BufReader::new(client.try_clone().unwrap()).lines().map_while(Result::ok);
+            let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+            let Some(path) = head.first().and_then(|line| line.split(' ').nth(1)) else { continue };
+            let plural = path.split('?').next().unwrap().rsplit('/').next().unwrap();
+            let (code, body) = if plurals.contains(&plural) {
+                let message = format!("{plural} is forbidden: User \"viewer\" cannot list it");
+                let status = json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure",
+                    "code": 403, "reason": "Forbidden", "message": message,
+                });
+                ("403 Forbidden", status)
+            } else {
+                let items = if plural == "namespaceclasses" {
+                    json!([{"metadata": {"name": "web"}}])
+                } else {
+                    json!([])
+                };
+                let list = json!({
+                    "kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items,
+                });
+                ("200 OK", list)
+            };
+            let body = body.to_string();
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 {code}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+            );
+            client.write_all((head + &body).as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
+/// Who may read one controller's objects sees them.
+#[test]
+fn a_forbidden_kind_does_not_hide_the_others() {
+    let folder = folder();
+    kubeconfig(folder.path(), &refusing(&["dpuservices", "sentinelconfigs"]));
+    let get = |args: &[&str]| run(folder.path(), &[&["get", "--kubeconfig", "config"], args].concat());
+    let output = get(&["-A"]);
+    let stderr = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(succeeds(&output).contains("NamespaceClass  "), "{stderr}");
+    let warnings: Vec<&str> = stderr.lines().collect();
+    assert_eq!(warnings.len(), 2, "{stderr}");
+    for (warning, plural) in warnings.iter().zip(["dpuservices", "sentinelconfigs"]) {
+        assert!(warning.starts_with("warning: list ") && warning.contains(plural), "{stderr}");
+    }
+    fails(&get(&["dpuservice"]), &["list DPUService.svc.dpu.nvidia.com", "cannot list"]);
+
+    let all = refusing(&[
+        "dpuservices",
+        "sentinelconfigs",
+        "dpfhcpbridges",
+        "namespaceclasses",
+        "namespaceclassbindings",
+    ]);
+    kubeconfig(folder.path(), &all);
+    fails(&get(&["-A"]), &["NamespaceClass.", "DPUService.", "SentinelConfig.", "cannot list"]);
 }
 
 /// The kubeconfigs of six clusters can't be used, and the message of the condition would name a Secret for each of them.
