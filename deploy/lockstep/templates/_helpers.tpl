@@ -49,7 +49,7 @@ app.kubernetes.io/component: {{ .name }}
 {{- end -}}
 {{- end -}}
 
-{{/* What every object of the release carries. */}}
+{{/* The labels of every object of the release, except CRDs and extraObjects. */}}
 {{- define "lockstep.releaseLabels" -}}
 {{- $chart := dict "app.kubernetes.io/version" .Chart.AppVersion "app.kubernetes.io/managed-by" .Release.Service -}}
 {{- $_ := set $chart "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_") -}}
