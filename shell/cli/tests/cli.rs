@@ -9,6 +9,8 @@ use lockstep_cli::controllers;
 
 #[path = "cli/check.rs"]
 mod check;
+#[path = "cli/crds.rs"]
+mod crds;
 #[path = "cli/completions.rs"]
 mod completions;
 #[path = "cli/dev.rs"]

@@ -13,19 +13,10 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 
+use super::crds::install;
 use super::plan::kubeconfig;
 use super::served::{PATIENCE, Served};
 use super::{fails, folder, misused, run, succeeds};
-
-/// Installs the CRDs of a controller.
-pub(super) async fn install(client: &Client, controller: &str) {
-    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for crd in lockstep_crds::of(controller) {
-        let name = format!("{}.{}", crd.spec.names.plural, crd.spec.group);
-        crds.create(&PostParams::default(), &crd).await.unwrap();
-        await_condition(crds.clone(), &name, is_crd_established()).await.unwrap();
-    }
-}
 
 /// Creates a DPUService whose status has this condition Ready.
 async fn create(client: &Client, namespace: &str, name: &str, [status, reason, message]: [&str; 3]) {

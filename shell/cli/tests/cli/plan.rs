@@ -9,8 +9,7 @@ use std::thread;
 
 use kube::{Client, Config};
 
-use super::get::install;
-use super::run_command::install_foreign_crd;
+use super::crds::{install, install_foreign_crd};
 use super::served::Served;
 use super::{fails, folder, misused, run, succeeds};
 

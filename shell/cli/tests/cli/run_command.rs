@@ -44,26 +44,6 @@ fn run_reports_how_to_install_missing_crds() {
     assert_eq!(served.terminate(), Some(0));
 }
 
-/// Installs a CRD with the names of our DPUServices and another spec, as DPF has.
-pub(super) async fn install_foreign_crd(client: &Client) {
-    let spec = json!({"type": "object", "properties": {"helmChart": {"type": "object"}}});
-    let schema = json!({"type": "object", "properties": {"spec": spec}});
-    let definition = json!({
-        "metadata": {"name": "dpuservices.svc.dpu.nvidia.com"},
-        "spec": {
-            "group": "svc.dpu.nvidia.com",
-            "names": {"kind": "DPUService", "plural": "dpuservices"},
-            "scope": "Namespaced",
-            "versions": [
-                {"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}},
-            ],
-        },
-    });
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let definition = serde_json::from_value(definition).unwrap();
-    definitions.create(&PostParams::default(), &definition).await.unwrap();
-}
-
 /// DPF's own DPUServices have the names of ours and another spec.
 #[tokio::test]
 async fn run_rejects_crds_of_another_operator() {
