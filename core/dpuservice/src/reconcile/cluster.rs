@@ -1,7 +1,7 @@
 //! The reconcile of a cluster: it writes the Secret that gives Argo CD access to the cluster, from the cluster's kubeconfig.
 //!
 //! ```text
-//!  begin ─┬─ services stay, and the cluster, or Applications exist ──▶ Reading ─▶ Writing ─▶ Following
+//!  begin ─┬─ services stay, and the cluster, or Applications exist ──▶ Reading ─▶ Writing ─▶ Retargeting
 //!         └─ the cluster or the last service is deleted ──▶ Surveying ─▶ Removing
 //! ```
 //!
@@ -48,7 +48,7 @@ pub enum Stage {
     /// The Secret is being written, and this is the result if that succeeds.
     Writing(Box<Found>),
     /// Terminating Applications are being moved to the cluster's server.
-    Following,
+    Retargeting,
     /// A stage of the removal of the Secret.
     Leaving(cluster_delete::Stage),
 }
@@ -98,7 +98,7 @@ impl Controller {
         match stage {
             Stage::Reading => self.cluster_read(key, outcomes, now),
             Stage::Writing(found) => self.secret_written(key, *found, outcomes, now),
-            Stage::Following => self.followed(key, outcomes),
+            Stage::Retargeting => self.retargeted(key, outcomes),
             Stage::Leaving(stage) => self.resume_leaving(key, stage, outcomes, now).map(Stage::Leaving),
         }
     }
@@ -118,7 +118,7 @@ impl Controller {
         if let Some(found) = found {
             let rival = found.server.as_ref().and_then(|server| older_claimant(&self.store, key, server));
             if rival == found.rival && (existing.is_some() || found.trouble.is_some()) {
-                return self.follow(key);
+                return self.retarget_terminating(key);
             }
         }
         let reads = [Some(kubeconfig), existing.map(|(name, _)| name)].into_iter().flatten();
@@ -163,21 +163,21 @@ impl Controller {
             return Next::Done(lagging());
         }
         let compared = (Secret::read(&source).marker(), copy.as_ref().map(Secret::marker));
-        let found = Found { compared: Some(compared), failing: false, ..self.known(key) };
+        let found = Found { compared: Some(compared), failing: false, ..self.stored_result(key) };
         let connection = match kubeconfig::of_secret(&source) {
             Ok(connection) => connection,
             Err(complaint) => {
                 let trouble =
                     Some(Problem::lasting(format!("Secret {kubeconfig} can't be used: {complaint}")));
-                return self.find(key, &Found { trouble, ..found.unclaimed() });
+                return self.record_result(key, &Found { trouble, ..found.unclaimed() });
             }
         };
         let server = &connection.server;
         if let Some(rival) = older_claimant(&self.store, key, server) {
             let trouble = Some(Problem::lasting(rival.words(server)));
             let server = Some(server.clone());
-            let _ = self.find(key, &Found { server, rival: Some(rival), trouble, ..found });
-            return self.follow(key);
+            let _ = self.record_result(key, &Found { server, rival: Some(rival), trouble, ..found });
+            return self.retarget_terminating(key);
         }
         let found = Found { server: Some(server.clone()), rival: None, trouble: None, ..found };
         // An older cluster that has not been reconciled yet may have the same server. Its reconcile enqueues this key.
@@ -216,13 +216,13 @@ impl Controller {
     fn secret_found(&mut self, key: &Name, found: Found, waits: Option<Duration>, now: Now) -> Next<Stage> {
         let problem = self.store.repairs.problem(&key.object(&names::dpu_cluster()), waits, now);
         let Some((problem, delay)) = problem else {
-            let _ = self.find(key, &found);
-            return self.follow(key);
+            let _ = self.record_result(key, &found);
+            return self.retarget_terminating(key);
         };
-        let _ = self.find(key, &Found { trouble: Some(problem), compared: None, ..found });
-        match self.follow(key) {
+        let _ = self.record_result(key, &Found { trouble: Some(problem), compared: None, ..found });
+        match self.retarget_terminating(key) {
             Next::Done(verdict) => Next::Done(verdict.within(Some(delay))),
-            // It is followed by the next pass.
+            // Another pass follows.
             more @ Next::Await(..) => more,
         }
     }
@@ -248,7 +248,7 @@ impl Controller {
 
     /// Moves terminating Applications to the new server of their cluster, as is done with other Applications. At the old
     /// server Argo CD would abandon them, and not delete what they have deployed.
-    fn follow(&mut self, key: &Name) -> Next<Stage> {
+    fn retarget_terminating(&mut self, key: &Name) -> Next<Stage> {
         let store = &self.store;
         let mut stale = store.on_stale_server(&Index::Cluster(key.clone())).peekable();
         if stale.peek().is_none() {
@@ -264,7 +264,7 @@ impl Controller {
                 Action::Kube(KubeRequest::Patch { target: application_ref(name), subresource: None, patch })
             })
             .collect();
-        Next::Await(patches, Stage::Following)
+        Next::Await(patches, Stage::Retargeting)
     }
 
     /// Removes all Secrets of a cluster but the one that is kept up to date: Argo CD could use the others, with credentials or a
@@ -279,7 +279,7 @@ impl Controller {
         cluster_delete::removal(others).map(Stage::Leaving)
     }
 
-    fn followed(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Next<Stage> {
+    fn retargeted(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Next<Stage> {
         let mut failed = None;
         for outcome in outcomes {
             match outcome.object() {
@@ -298,7 +298,7 @@ impl Controller {
     }
 
     /// Returns the stored result of a cluster. Another cluster of the same name starts from an empty one.
-    fn known(&self, key: &Name) -> Found {
+    fn stored_result(&self, key: &Name) -> Found {
         let uid = self.store.clusters.get(key).map(|cluster| cluster.uid.clone()).unwrap_or_default();
         let known = self.store.found.get(key).filter(|found| found.uid == uid).cloned();
         known.unwrap_or(Found {
@@ -314,14 +314,14 @@ impl Controller {
     /// Records a problem that people have to fix.
     fn complain(&mut self, key: &Name, complaint: String) -> Next<Stage> {
         let trouble = Some(Problem::lasting(complaint));
-        let found = Found { trouble, failing: false, compared: None, ..self.known(key).unclaimed() };
-        self.find(key, &found)
+        let found = Found { trouble, failing: false, compared: None, ..self.stored_result(key).unclaimed() };
+        self.record_result(key, &found)
     }
 
     /// Records a failure that is retried. A failure that may be temporary is reported if the next attempt fails too, or if
     /// nothing is known about the cluster.
     fn fail(&mut self, key: &Name, what: &str, failure: &Failure) -> Next<Stage> {
-        let known = self.known(key);
+        let known = self.stored_result(key);
         let is_unknown = self.store.found.get(key).is_none_or(|found| found.uid != known.uid);
         let trouble = if is_unknown || known.failing || !failure.passes() {
             let words = format!("{what} ({})", failure.message);
@@ -335,7 +335,7 @@ impl Controller {
     }
 
     /// Records the result. No request is in flight any more.
-    fn find(&mut self, key: &Name, found: &Found) -> Next<Stage> {
+    fn record_result(&mut self, key: &Name, found: &Found) -> Next<Stage> {
         if let Some(claim) = self.store.claims.remove(key) {
             self.wake_sharers(key, Some(&claim.server));
         }
