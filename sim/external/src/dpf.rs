@@ -69,6 +69,13 @@ fn tend(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, kubeconfig
     } else if cluster["spec"]["type"] == "static" {
         findings.set("Created", Status::False, "EmptyKubeconfig", "spec.kubeconfig is empty.");
     }
+    // Without the other conditions there is no health check, and `Ready` stays as it was.
+    if matches!(&*phase, "Ready" | "NotReady") && !findings.are_true_except("Ready") {
+        status["phase"] = json!("NotReady");
+        status["conditions"] = json!(findings.into_conditions());
+        look.keep_status(target, cluster, &status);
+        return;
+    }
     let sickness = sickness(look, cluster, kubeconfigs);
     let was_ready = status::is_true(cluster, "Ready");
     // A health check takes time, with either result.

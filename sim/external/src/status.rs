@@ -33,6 +33,11 @@ impl Findings {
         conditions::set(&mut self.conditions, finding, self.generation, self.now);
     }
 
+    /// Returns whether all conditions but this one are True.
+    pub(super) fn are_true_except(&self, condition: &str) -> bool {
+        self.conditions.iter().all(|found| found.type_ == condition || found.status == "True")
+    }
+
     /// Removes a condition.
     pub(super) fn remove(&mut self, condition: &str) {
         self.conditions.retain(|found| found.type_ != condition);

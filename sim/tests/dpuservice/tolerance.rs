@@ -129,6 +129,32 @@ fn what_may_be_stale_is_named_with_the_time_since_when() {
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 }
 
+/// DPF leaves its condition `Ready` True if another one makes the phase `NotReady`.
+#[test]
+fn a_cluster_that_another_condition_makes_unready_is_named_with_the_time_of_that_condition() {
+    let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+    bench.cluster.advance(Duration::from_hours(1));
+    let mut conditions = bench.cluster.get("DPUCluster", DPF, "dpu-02")["status"]["conditions"].clone();
+    let since = "2030-01-01T00:00:00Z";
+    conditions.as_array_mut().expect("conditions").push(json!({
+        "type": "KeepalivedReady",
+        "status": "False",
+        "reason": "NotRunning",
+        "message": "keepalived does not run",
+        "lastTransitionTime": since,
+    }));
+    let status = json!({ "status": { "conditions": conditions } });
+    bench.cluster.merge("DPUCluster", DPF, "dpu-02/status", &status);
+    bench.cluster.advance(Duration::from_mins(1));
+    let conditions = bench.cluster.get("DPUCluster", DPF, "dpu-02")["status"]["conditions"].clone();
+    let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+    assert!(conditions.as_array().is_some_and(|all| all.iter().any(is_ready)), "{conditions:#}");
+    assert_eq!(bench.service("hbn")["status"]["rollout"]["staleSince"], json!({ "dpu-02": since }));
+    let (state, message) = bench.condition("hbn", "DPUClustersReady");
+    let expected = format!("dpu-02 (NotReady since {since}: keepalived does not run)");
+    assert!(state == "False/NotReady" && message.contains(&expected), "{state}: {message}");
+}
+
 /// An outage of any length: by default, Argo CD gives up on a change after five minutes.
 #[test]
 fn clusters_that_were_down_during_a_roll_out_are_deployed_within_two_minutes_of_their_return() {

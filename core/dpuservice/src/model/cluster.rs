@@ -30,10 +30,13 @@ impl Cluster {
     /// Parses a cluster.
     pub fn read(object: &Value) -> Self {
         let conditions = || object["status"]["conditions"].as_array().into_iter().flatten();
-        let mut unmet = conditions().filter(|condition| condition["status"] == "False");
-        let message = unmet.find_map(|condition| text(condition, "/message"));
-        let mut unready = conditions().filter(|it| it["type"] == "Ready" && it["status"] != "True");
-        let since = unready.find_map(|condition| text(condition, "/lastTransitionTime"));
+        let is_reason = |it: &&Value| it["status"] == "False" && text(it, "/message").is_some();
+        let reason = conditions().find(is_reason);
+        let message = reason.and_then(|reason| text(reason, "/message"));
+        // DPF leaves `Ready` True if it is another condition that makes the phase `NotReady` (decision 78).
+        let unready = conditions().find(|it| it["type"] == "Ready" && it["status"] != "True");
+        let mut causes = [unready, reason].into_iter().flatten();
+        let since = causes.find_map(|cause| text(cause, "/lastTransitionTime"));
         let (secret, created) = (text(object, "/spec/kubeconfig"), metadata(object, "creationTimestamp"));
         Self {
             uid: Uid::of(object),
@@ -107,6 +110,23 @@ mod tests {
         assert_eq!((&*unready.message, &*unready.unready_since), ("Ready is False", "2026-01-02T00:00:00Z"));
         let unknown = cluster("1", "NotReady", "Unknown");
         assert_eq!((&*unknown.message, &*unknown.unready_since), ("", "2026-01-02T00:00:00Z"));
+    }
+
+    #[test]
+    fn a_cluster_is_unready_since_the_condition_that_is_the_cause() {
+        let since = |conditions: Value| {
+            let metadata = json!({ "namespace": "fleet", "name": "a", "creationTimestamp": "created" });
+            let status = json!({ "phase": "NotReady", "conditions": conditions });
+            Cluster::read(&json!({ "metadata": metadata, "status": status })).unready_since
+        };
+        let condition = |name: &str, status: &str, since: &str| json!({ "type": name, "status": status, "message": name, "lastTransitionTime": since });
+        let created = condition("Created", "True", "1");
+        let keepalived = condition("KeepalivedReady", "False", "3");
+        assert_eq!(since(json!([created, condition("Ready", "True", "2"), keepalived])), "3");
+        assert_eq!(since(json!([created, keepalived])), "3");
+        assert_eq!(since(json!([created, keepalived, condition("Ready", "False", "2")])), "2");
+        assert_eq!(since(json!([created, condition("Ready", "True", "2")])), "created");
+        assert_eq!(since(Value::Null), "created");
     }
 
     #[test]

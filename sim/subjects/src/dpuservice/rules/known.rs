@@ -149,7 +149,9 @@ impl Wrong<'_> {
         let stale = self.each(|member| {
             member.report("/status/sync").filter(|_| !member.is_ready())?;
             let ready = conditions::find(member.cluster, "Ready").filter(|ready| ready["status"] != "True");
-            let since = ready
+            let mut all = member.cluster["status"]["conditions"].as_array().into_iter().flatten();
+            let cause = ready.or_else(|| all.find(|it| it["status"] == "False"));
+            let since = cause
                 .map_or(&member.cluster["metadata"]["creationTimestamp"], |it| &it["lastTransitionTime"]);
             Some(since.clone())
         });
