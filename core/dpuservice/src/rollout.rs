@@ -5,9 +5,13 @@
 //!
 //! | a cluster without the change | is changed |
 //! | --- | --- |
-//! | its Application is not synced and healthy, was never applied, or names an old server | at once: it can only get better |
+//! | its Application or the last sync has failed, it was never applied, or it names an old server | at once: it can only get better |
 //! | it is ready | while fewer clusters are not ready or in change than `maxUnavailable` permits |
 //! | it was not ready before | after all others: it neither counts nor delays them |
+//!
+//! While Argo CD can't compare, it reports Applications as healthy with an unknown sync status. These may work, so the limit holds
+//! for them as well. They are changed before those that are synced, and do not count before their change: otherwise, if no
+//! Application can be compared, the correction could not begin.
 //!
 //! A service may name canaries. Until they are ready with the change, no other cluster that had the service before is changed,
 //! unless it is changed at once.
@@ -63,7 +67,7 @@ impl<'a> Member<'a> {
             app,
             is_changed: app.was_applied(&manifest(key, spec, cluster, server)),
             is_up,
-            is_free: !app.is_whole() || is_moved || (is_up && !app.is_well()),
+            is_free: !app.is_whole() || is_moved || (is_up && app.is_broken()),
         })
     }
 
@@ -144,9 +148,12 @@ impl<'a> Progress<'a> {
         let is_for_canaries = self.is_for_canaries();
         let (rest, later): (Vec<&Member<'a>>, Vec<&Member<'a>>) =
             self.rest().partition(|member| self.is_canary(member) || !is_for_canaries);
-        let ready = rest.iter().filter(|member| member.is_up);
-        let down = rest.iter().filter(|member| !member.is_up);
-        let mut withheld: Withheld<'a> = ready.skip(places).map(|member| (member.cluster, TURN)).collect();
+        let (mut up, down): (Vec<&Member<'a>>, Vec<&Member<'a>>) =
+            rest.into_iter().partition(|member| member.is_up);
+        // Those that are not synced need a correction most.
+        up.sort_by_key(|member| member.is_well());
+        let later_up = up.into_iter().skip(places);
+        let mut withheld: Withheld<'a> = later_up.map(|member| (member.cluster, TURN)).collect();
         let up: Vec<&Member<'a>> = self.members.iter().filter(|member| member.is_up).collect();
         let is_proven = up.iter().all(|member| member.is_changed && member.is_well());
         let permitted = match (up.is_empty(), is_proven) {
@@ -155,7 +162,7 @@ impl<'a> Progress<'a> {
             (false, true) => usize::MAX,
             (false, false) => 0,
         };
-        withheld.extend(down.skip(permitted).map(|member| (member.cluster, LAST)));
+        withheld.extend(down.into_iter().skip(permitted).map(|member| (member.cluster, LAST)));
         withheld.extend(later.iter().map(|member| (member.cluster, CANARIES)));
         withheld
     }
@@ -274,8 +281,9 @@ mod tests {
         Name::new("fleet", &format!("c{index}"))
     }
 
-    /// Returns an Application for each letter: `n` is new and healthy, `p` is new and in progress, `f` is new and has failed; `o` is old
-    /// and healthy, `x` is old and has failed, `d` is old on a cluster that is not ready.
+    /// Returns an Application for each letter: `n` is new and healthy, `p` is new and in progress, `f` is new and has failed, `c` is new
+    /// and can't be compared; `o` is old and healthy, `x` is old and has failed, `u` is old and can't be compared, `d` is old on a
+    /// cluster that is not ready.
     fn apps(states: &str) -> Vec<(App, Name)> {
         let app = |(index, state): (usize, char)| {
             let health = match state {
@@ -283,9 +291,11 @@ mod tests {
                 'f' | 'x' => "Degraded",
                 _ => "Healthy",
             };
+            let sync = if "cu".contains(state) { "Unknown" } else { "Synced" };
             let owner = cluster(index);
             let annotations = json!({ SERVICE: "team/svc", CLUSTER: owner.to_string(), APPLIED: "1" });
-            let status = json!({ "sync": { "status": "Synced" }, "health": { "status": health, "lastTransitionTime": SINCE } });
+            let health = json!({ "status": health, "lastTransitionTime": SINCE });
+            let status = json!({ "sync": { "status": sync }, "health": health });
             let object =
                 json!({ "metadata": { "name": owner.name, "annotations": annotations }, "status": status });
             (App::read(&object).expect("an Application of a service"), owner)
@@ -297,9 +307,9 @@ mod tests {
         let member = |((app, cluster), state): (&'a (App, Name), char)| Member {
             cluster,
             app,
-            is_changed: "npf".contains(state),
+            is_changed: "npfc".contains(state),
             is_up: state != 'd',
-            is_free: state == 'x',
+            is_free: app.is_broken(),
         };
         let members = apps.iter().zip(states.chars()).map(member).collect();
         let canaries = canaries.iter().map(|index| cluster(*index)).collect();
@@ -319,6 +329,14 @@ mod tests {
             (1, &[], "xoo", ".TT", true),
             (1, &[], "nnn", "...", false),
             (1, &[], "fff", "...", false),
+            // What can't be compared may work. It is changed first, and counts only after that.
+            (1, &[], "uuu", ".TT", false),
+            (1, &[], "ouu", "T.T", false),
+            (2, &[], "uou", ".T.", false),
+            (1, &[], "cuu", ".TT", false),
+            (1, &[], "xuu", ".TT", true),
+            (1, &[], "nud", "..L", false),
+            (1, &[1], "uuo", "C.C", false),
             // Clusters that are not ready come last, and only if the others have shown that the change is good.
             (1, &[], "nnd", "...", false),
             (1, &[], "nod", "..L", false),
@@ -393,7 +411,7 @@ mod tests {
 
     /// At the old server Argo CD can't repair or change anything.
     #[test]
-    fn an_application_of_a_cluster_that_has_moved_is_changed_whatever_the_limit() {
+    fn only_broken_and_moved_applications_are_changed_whatever_the_limit() {
         let mut fixture = Fixture::default();
         fixture.service(json!({ "rollout": { "maxUnavailable": 1 } }));
         let moved = |object: &mut Value| {
@@ -409,21 +427,51 @@ mod tests {
             is_old(object);
             object["status"]["health"]["status"] = json!("Degraded");
         };
-        let servers = ["c1", "c2", "c3", "c4", "c5", "c6"].map(|name| format!("https://{name}"));
+        // A failed sync of the spec, and one of single objects.
+        let has_failed = |object: &mut Value| {
+            is_old(object);
+            object["status"]["sync"]["status"] = json!("OutOfSync");
+            object["status"]["operationState"] = json!({ "phase": "Failed" });
+        };
+        let repair_failed = |object: &mut Value| {
+            has_failed(object);
+            object["status"]["operationState"]["operation"] =
+                json!({ "sync": { "resources": [{ "name": "a" }] } });
+        };
+        let is_unknown = |object: &mut Value| {
+            is_old(object);
+            object["status"]["sync"]["status"] = json!("Unknown");
+        };
+        let has_no_health = |object: &mut Value| {
+            is_unknown(object);
+            object["status"]["health"]["status"] = json!("Unknown");
+        };
+        let is_not_reported = |object: &mut Value| {
+            is_old(object);
+            object["status"] = Value::Null;
+        };
+        let names = ["c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "d1", "d2"];
+        let servers = names.map(|name| format!("https://{name}"));
         fixture.project(&servers.each_ref().map(|server| &**server), |_| ());
-        let changes: [(&str, Edit<'_>, &str); 6] = [
+        let changes: [(&str, Edit<'_>, &str); 11] = [
             ("c1", &is_old, "Ready"),
             ("c2", &moved, "Ready"),
             ("c3", &is_new, "Ready"),
             ("c4", &is_ill, "Ready"),
             ("c5", &is_old, "NotReady"),
             ("c6", &|_| (), "Ready"),
+            ("c7", &has_failed, "Ready"),
+            ("c8", &repair_failed, "Ready"),
+            ("c9", &is_unknown, "Ready"),
+            ("d1", &has_no_health, "Ready"),
+            ("d2", &is_not_reported, "Ready"),
         ];
         for (name, change, phase) in changes {
             fixture.cluster(name, phase).secret(name, |_| ()).app(name, name, |object| change(object));
         }
         let withheld = withheld(&fixture.store, &fixture::service(), fixture.spec());
         let withheld: Vec<_> = withheld.into_iter().map(|(name, why)| (name.name.as_str(), why)).collect();
-        assert_eq!(withheld, [("c1", TURN), ("c5", LAST)]);
+        let expected = [("c1", TURN), ("c5", LAST), ("c8", TURN), ("c9", TURN), ("d1", TURN), ("d2", TURN)];
+        assert_eq!(withheld, expected);
     }
 }

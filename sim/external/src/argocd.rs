@@ -4,7 +4,8 @@
 //!  Application ─▶ compared ─▶ OutOfSync ─▶ operation ─▶ Running ─▶ release on the cluster ─▶ Succeeded ─▶ Synced
 //!                    │                                                                   Progressing ─▶ Healthy
 //!                    ├▶ InvalidSpecError: no such project or cluster, or one that the project does not permit
-//!                    └▶ ComparisonError: the cluster is unreachable or refuses access, or there is no such chart
+//!                    └▶ ComparisonError: the cluster is unreachable or refuses access, there is no such chart, or the repo-server
+//!                       does not answer
 //! ```
 //!
 //! Its objects have no status subresource: each of its writes increments their generation. An Application that it can't compare
@@ -46,12 +47,14 @@ mod destination;
 mod model;
 mod operation;
 mod project;
+mod repo_server;
 mod status;
 
 pub use self::model::{
     Charts, FINALIZERS, NAMESPACE, REFRESH, SECRET_TYPE, SKIP_RECONCILE, application_kind, project_kind,
     repeated,
 };
+pub use self::repo_server::repo_server_outage;
 
 /// Argo CD's application controller.
 #[derive(Debug, Clone, Default)]
@@ -72,6 +75,7 @@ struct Settled {
     release: Option<(ObjectRef, ResourceVersion)>,
     /// For all Secrets and clusters: the newest version, and their number. A change of a project is noticed at the next refresh.
     surroundings: [(ResourceVersion, usize); 2],
+    is_repo_server_down: bool,
     /// What it waits for; nothing in its final state.
     waits: Waits,
 }
@@ -85,6 +89,7 @@ impl Controller for ArgoCd {
 
     fn look(&mut self, look: &mut ReadView<'_>) {
         let surroundings = [secret_kind(), cluster_kind()].map(|kind| look.newest(&kind));
+        let is_repo_server_down = repo_server::is_down(look);
         for application in applications(look) {
             let target = reference(&application_kind(), application);
             let version = ResourceVersion::of(application);
@@ -94,6 +99,7 @@ impl Controller for ArgoCd {
                 };
                 settled.application == version
                     && settled.surroundings == surroundings
+                    && settled.is_repo_server_down == is_repo_server_down
                     && settled.release.as_ref().is_none_or(is_same)
                     && !((settled.waits.recurs || settled.waits.is_empty())
                         && status::is_old(look, &target, application))
@@ -111,7 +117,8 @@ impl Controller for ArgoCd {
                     let version = look.get(&target).map(ResourceVersion::of).unwrap_or_default();
                     (target, version)
                 });
-                let settled = Settled { application: version, release, surroundings, waits };
+                let settled =
+                    Settled { application: version, release, surroundings, is_repo_server_down, waits };
                 self.settled.insert(target.name, settled);
             }
         }

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockstep_dpuservice::names::ARGO_NAMESPACE;
+use lockstep_external::argocd::repo_server_outage;
 use lockstep_external::dpu_clusters::UNREACHABLE;
-use lockstep_external::dpu_clusters::release::{BROKEN, DEGRADED};
+use lockstep_external::dpu_clusters::release::{BROKEN, DEGRADED, MISSING};
 use lockstep_sim::cluster::{Author, What};
 use serde_json::{Value, json};
 
@@ -50,6 +51,22 @@ fn set_reachable(bench: &mut Bench, cluster: &str, reachable: bool) {
     let unreachable = if reachable { Value::Null } else { json!("true") };
     let patch = json!({ "metadata": { "annotations": { UNREACHABLE: unreachable } } });
     bench.cluster.merge("DPUCluster", DPF, cluster, &patch);
+    bench.cluster.advance(Duration::from_mins(5));
+}
+
+/// Stops Argo CD's repo-server, or starts it again.
+fn set_repo_server(bench: &mut Bench, answers: bool) {
+    let outage = repo_server_outage();
+    let namespace = outage.namespace.as_deref().expect("a namespace");
+    if answers {
+        bench.cluster.delete("ConfigMap", namespace, &outage.name);
+    } else {
+        bench.cluster.create(&json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "namespace": namespace, "name": outage.name },
+        }));
+    }
     bench.cluster.advance(Duration::from_mins(5));
 }
 
@@ -292,4 +309,53 @@ fn changed_values_are_rolled_out_like_a_version() {
         })
         .collect();
     assert_eq!(degraded, [true, true, false, false, false]);
+}
+
+/// Argo CD reports an Application that it can't compare as Healthy, with an unknown sync status. What runs stays as it is.
+#[test]
+fn a_change_keeps_the_limit_while_argo_cd_compares_nothing() {
+    let mut bench = limited(&json!(1));
+    set_repo_server(&mut bench, false);
+    let (state, message) = bench.condition("hbn", "ApplicationsReady");
+    assert!(state == "False/Failure" && message.contains("(Unknown, Healthy: "), "{state}: {message}");
+    choose(&mut bench, BROKEN);
+    assert_eq!(with_version(&mut bench, BROKEN), ["dpu-01"]);
+    assert_eq!(bench.condition("hbn", "RolledOut").0, "False/Halted");
+    set_repo_server(&mut bench, true);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_version(&mut bench, BROKEN), ["dpu-01"], "the others keep what works");
+    choose(&mut bench, "v2.0.0");
+    assert_eq!(with_version(&mut bench, "v2.0.0"), CLUSTERS);
+    assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
+}
+
+#[test]
+fn a_change_waits_for_the_canaries_while_argo_cd_compares_nothing() {
+    let mut bench = with_canaries(&["dpu-02"]);
+    set_repo_server(&mut bench, false);
+    choose(&mut bench, BROKEN);
+    assert_eq!(with_version(&mut bench, BROKEN), ["dpu-02"]);
+    set_repo_server(&mut bench, true);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_version(&mut bench, BROKEN), ["dpu-02"]);
+}
+
+/// No Application occupies a place because Argo CD can't compare it, so the correction begins.
+#[test]
+fn the_correction_of_a_version_that_no_repository_has_keeps_the_limit() {
+    let mut bench = bench(&json!({}));
+    choose(&mut bench, MISSING);
+    assert_eq!(with_version(&mut bench, MISSING), CLUSTERS, "without a limit");
+    change(&mut bench, &json!({ "rollout": { "maxUnavailable": 2 } }));
+    choose(&mut bench, "v2.0.0");
+    assert_eq!(with_version(&mut bench, "v2.0.0"), CLUSTERS);
+    assert_eq!(most_in_change(&bench, "v2.0.0"), 2);
+    choose(&mut bench, MISSING);
+    let tried = with_version(&mut bench, MISSING);
+    assert_eq!((tried.len(), &*bench.condition("hbn", "RolledOut").0), (2, "False/Halted"));
+    change(&mut bench, &json!({ "source": { "version": "v3.0.0" } }));
+    bench.cluster.advance(Duration::from_secs(1));
+    assert_eq!(with_version(&mut bench, "v3.0.0"), tried);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_version(&mut bench, "v3.0.0"), CLUSTERS);
 }

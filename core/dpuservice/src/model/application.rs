@@ -141,6 +141,13 @@ impl App {
         !self.deleting && self.is_current() && self.report.is_well() && has_ended
     }
 
+    /// Returns whether a change can only improve it: its workloads or its last sync have failed. What Argo CD can't compare, or
+    /// reports as out of sync, may work (decision 97).
+    pub fn is_broken(&self) -> bool {
+        let sync = self.unfinished().filter(|operation| !operation.is_partial);
+        self.report.is_unhealthy() || sync.is_some_and(Operation::has_failed)
+    }
+
     /// Returns whether Argo CD reports a failure, rather than work in progress.
     pub fn has_failed(&self) -> bool {
         self.report.has_failed(self.unfinished())

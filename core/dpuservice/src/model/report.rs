@@ -108,6 +108,13 @@ impl Report {
             && is(self.health.as_ref().map(|health| &*health.status), "Healthy")
     }
 
+    /// Returns whether its workloads fail or are not available yet. `Unknown` means that Argo CD has not determined their health, and
+    /// `Suspended` that they are stopped on purpose.
+    pub fn is_unhealthy(&self) -> bool {
+        let health = self.health.as_ref().map(|health| &*health.status);
+        matches!(health, Some("Degraded" | "Missing" | "Progressing"))
+    }
+
     /// Returns whether the cluster differs from the chart.
     pub fn is_out_of_sync(&self) -> bool {
         self.sync.as_ref().is_some_and(|sync| sync.status == "OutOfSync")

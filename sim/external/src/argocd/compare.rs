@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::destination::{Cache, Destination};
 use super::model::Charts;
-use super::project;
+use super::{project, repo_server};
 use crate::dpu_clusters::{Kubeconfigs, release};
 use crate::read_view::ReadView;
 
@@ -90,6 +90,8 @@ pub(super) fn compare<'a>(
     if let Err(why) = &reached {
         // The manifests of a chart depend on the version of the cluster.
         failures.push(format!("Failed to load target state: {why}"));
+    } else if repo_server::is_down(look) {
+        failures.push(format!("Failed to load target state: {}", repo_server::REFUSED));
     } else if is_missing {
         failures.push(format!(
             "Failed to load target state: failed to generate manifest for source 1 of 1: rpc error: code = Unknown desc = \

@@ -7,7 +7,7 @@ use lockstep_dpuservice::names::{
 };
 use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, metadata};
 use lockstep_engine::random::Random;
-use lockstep_external::argocd::SKIP_RECONCILE;
+use lockstep_external::argocd::{SKIP_RECONCILE, repo_server_outage};
 use lockstep_external::dpu_clusters::{UNREACHABLE, release};
 use lockstep_sim::history::reference;
 use lockstep_sim::invariant::SECRET;
@@ -38,8 +38,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("name no kubeconfig", "admin", 1, name_no_kubeconfig),
     Operation::new("move a cluster", "admin", 2, move_cluster),
     Operation::new("give two clusters one server", "admin", 2, share_server),
-    Operation::new("cut a cluster off", "admin", 4, cut_off),
-    Operation::new("take a permission to watch", "admin", 4, forbid_watches),
+    Operation::new("cut a cluster off", "admin", 3, cut_off),
+    Operation::new("stop Argo CD's repo-server, or start it again", "admin", 2, stop_repo_server),
+    Operation::new("take a permission to watch", "admin", 3, forbid_watches),
     dpf::DELETE_CRD,
     dpf::CREATE_CRD,
     argocd::DELETE_CRD,
@@ -322,6 +323,18 @@ fn share_server(client: &mut dyn Client, random: &mut Random) {
 fn cut_off(client: &mut dyn Client, random: &mut Random) {
     let patch = json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } });
     client.merge(&cluster_ref(&some_cluster(random)), &patch);
+}
+
+/// Stops the repo-server: then Argo CD compares nothing, and reports every Application as Healthy with an unknown sync status. Or starts
+/// it again.
+fn stop_repo_server(client: &mut dyn Client, _: &mut Random) {
+    let outage = repo_server_outage();
+    if client.server().object(&outage).is_some() {
+        client.delete(&outage);
+    } else {
+        let metadata = json!({ "namespace": outage.namespace, "name": outage.name });
+        client.create(&outage.kind, &json!({ "metadata": metadata }));
+    }
 }
 
 /// Revokes the controller's permission to list and watch a kind, or grants all of them again.

@@ -123,7 +123,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "a_rollout_keeps_its_limit",
-        sentence: "No ready cluster gets another version or other values while the process knows as many others to be in change as the service permits.",
+        sentence: "No ready cluster with a working Application gets another version or other values while the process knows as many others to be in change as the service permits.",
         holds: rollout::a_rollout_keeps_its_limit,
     },
     Invariant {

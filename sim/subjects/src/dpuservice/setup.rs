@@ -9,7 +9,7 @@ use lockstep_dpuservice::names::{
     self, ARGO_NAMESPACE, FINALIZER, MANAGED_BY, MANAGER, PROJECT, SERVICE, SERVICE_NAME,
 };
 use lockstep_engine::object::{Kind, Name, ObjectRef, annotation, is_deleting, label, metadata};
-use lockstep_external::argocd::SKIP_RECONCILE;
+use lockstep_external::argocd::{SKIP_RECONCILE, repo_server_outage};
 use lockstep_external::dpu_clusters::{Access, UNREACHABLE};
 use lockstep_sim::history::reference;
 use lockstep_sim::invariant::SECRET;
@@ -146,10 +146,11 @@ pub(super) fn watched() -> [Arc<Kind>; 4] {
     [names::dpu_cluster(), names::secret(), names::project(), names::application()]
 }
 
-/// Restores everything that admins have to restore: every cluster is reachable, has its own kubeconfig, and no finalizer blocks a
-/// deletion. DPF is not installed again.
+/// Restores everything that admins have to restore: Argo CD's repo-server answers, every cluster is reachable, has its own
+/// kubeconfig, and no finalizer blocks a deletion. DPF is not installed again.
 pub(super) fn restore(client: &mut dyn Client) {
     client.permit_all_watches(&watched());
+    client.delete(&repo_server_outage());
     for cluster in client.server().objects(&names::dpu_cluster()) {
         let target = reference(&names::dpu_cluster(), &cluster);
         release(client, &target, &cluster, HOLD);

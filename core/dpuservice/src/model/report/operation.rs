@@ -75,7 +75,7 @@ impl Operation {
     }
 
     /// Returns whether it has failed, or an attempt of it has.
-    pub(super) fn has_failed(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         match &*self.phase {
             "Failed" | "Error" => true,
             // Once it waits for a hook, and no failure of that one is known, it is past the failure of the attempt before.

@@ -79,10 +79,17 @@ fn known_cluster<'a>(moment: &'a Moment<'_>, state: &ProcessState, application: 
     known_state(moment, state, &cluster_ref(&cluster))
 }
 
-/// Returns whether a sync of an Application has not succeeded.
-fn is_unfinished(application: &Value) -> bool {
-    let phase = &application["status"]["operationState"]["phase"];
-    !phase.is_null() && phase != "Succeeded"
+/// Returns whether an Application on a ready cluster may work, as far as Argo CD knows: its workloads are not reported as failing, and
+/// neither is its last sync. It may work as well if Argo CD can't compare it.
+fn may_work(cluster: &Value, application: &Value) -> bool {
+    let operation = &application["status"]["operationState"];
+    let has_failed = match operation["phase"].as_str() {
+        Some("Failed" | "Error") => true,
+        Some("Running") => operation["retryCount"].as_u64().is_some_and(|retries| retries > 0),
+        _ => false,
+    };
+    let health = application["status"]["health"]["status"].as_str();
+    cluster["status"]["phase"] == "Ready" && matches!(health, Some("Healthy" | "Unknown")) && !has_failed
 }
 
 /// Returns whether Argo CD reports the present source of an Application as synced and healthy, on a cluster that is ready.
@@ -96,7 +103,7 @@ fn is_well(cluster: &Value, application: &Value) -> bool {
         && *compared == source
 }
 
-/// An Application of a ready cluster that gets another version or other values.
+/// A working Application of a ready cluster that gets another version or other values.
 struct Changed<'a> {
     target: &'a ObjectRef,
     service: Name,
@@ -104,7 +111,7 @@ struct Changed<'a> {
     source: &'a Value,
 }
 
-/// Returns what a step changes on ready clusters.
+/// Returns which working Applications a step changes on ready clusters.
 fn changed<'a>(moment: &Moment<'_>, state: &ProcessState, step: &'a Step) -> Vec<Changed<'a>> {
     let mut changed = Vec::new();
     for request in &step.requests {
@@ -117,9 +124,8 @@ fn changed<'a>(moment: &Moment<'_>, state: &ProcessState, step: &'a Step) -> Vec
         let was_applied =
             annotation(before, APPLIED).is_some_and(|it| annotation(manifest, APPLIED) != Some(it));
         let stays = before["spec"]["destination"] == manifest["spec"]["destination"];
-        let was_well = !is_unfinished(before)
-            && known_cluster(moment, state, before).is_some_and(|cluster| is_well(cluster, before));
-        if was_applied && stays && was_well && before["spec"]["source"] != manifest["spec"]["source"] {
+        let did_work = known_cluster(moment, state, before).is_some_and(|cluster| may_work(cluster, before));
+        if was_applied && stays && did_work && before["spec"]["source"] != manifest["spec"]["source"] {
             changed.push(Changed { target, service, cluster, source: &manifest["spec"]["source"] });
         }
     }
@@ -145,12 +151,7 @@ pub(super) fn canaries_are_changed_first(moment: &Moment<'_>) -> Result<(), Stri
                 })
         };
         let applications = moment.server.objects(&names::application());
-        // What has just moved to another server is not known to be well there, so it is changed at once.
-        let has_moved = moment.server.object(target).is_some_and(|it| {
-            it["status"]["sync"]["comparedTo"]["destination"]["server"] != it["spec"]["destination"]["server"]
-        });
-        let is_bound = !has_moved && !is_canary(&cluster);
-        let unproven = applications.iter().find(is_unproven).filter(|_| is_bound);
+        let unproven = applications.iter().find(is_unproven).filter(|_| !is_canary(&cluster));
         if let Some(unproven) = unproven {
             let unproven = metadata(unproven, "name");
             return Err(format!("{target} is changed before the canary {unproven} of its service is ready"));
