@@ -8,3 +8,4 @@ pub mod project;
 pub mod report;
 pub mod secret;
 pub mod service;
+pub mod version;

@@ -29,6 +29,7 @@ use crate::destination::{is_prepared, server};
 use crate::model::application::App;
 use crate::model::cluster::Cluster;
 use crate::model::service::Service;
+use crate::model::version::is_range;
 use crate::names::{condition, reason};
 use crate::store::Store;
 
@@ -232,8 +233,22 @@ pub fn paused(service: &Service) -> Option<Finding> {
 
 /// Returns the condition `RolledOut`, if the service limits how many clusters change at a time.
 pub fn rolled_out(store: &Store, key: &Name, service: &Service) -> Option<Finding> {
-    let progress = Progress::read(store, key, service.spec.as_ref().ok()?)?;
-    let (generation, limit) = (service.generation, progress.limit);
+    let spec = service.spec.as_ref().ok()?;
+    let progress = Progress::read(store, key, spec)?;
+    let mut finding = of_progress(store, service.generation, &progress);
+    let version = &spec.source.version;
+    if is_range(version) {
+        // Argo CD resolves it at each refresh, without a write that could wait (decision 40).
+        finding.message += &format!(
+            "; version {version} is a range: Argo CD moves every cluster to a newer chart at once, without regard to \
+             spec.rollout; name one version"
+        );
+    }
+    Some(finding)
+}
+
+fn of_progress(store: &Store, generation: i64, progress: &Progress<'_>) -> Finding {
+    let limit = progress.limit;
     let titles = |members: &mut dyn Iterator<Item = &Member<'_>>| {
         let title = |member: &Member<'_>| match member.progressing_since() {
             Some(since) => format!("{} (Progressing since {since})", store.title(member.cluster)),
@@ -243,7 +258,7 @@ pub fn rolled_out(store: &Store, key: &Name, service: &Service) -> Option<Findin
     };
     if progress.without.is_empty() && progress.members.iter().all(|member| member.is_changed) {
         let message = format!("every cluster has been brought to generation {generation}");
-        return Some(Finding::valid(condition::ROLLED_OUT, reason::ALL_CLUSTERS_CHANGED, message));
+        return Finding::valid(condition::ROLLED_OUT, reason::ALL_CLUSTERS_CHANGED, message);
     }
     let (reason, message) = if let Some(why) = progress.halt(titles) {
         let message = format!("no further cluster is brought to generation {generation}, because {why}");
@@ -264,7 +279,7 @@ pub fn rolled_out(store: &Store, key: &Name, service: &Service) -> Option<Findin
         }
         (reason::ROLLING_OUT, message)
     };
-    Some(Finding::broken(condition::ROLLED_OUT, reason, message))
+    Finding::broken(condition::ROLLED_OUT, reason, message)
 }
 
 #[cfg(test)]

@@ -359,3 +359,18 @@ fn the_correction_of_a_version_that_no_repository_has_keeps_the_limit() {
     bench.cluster.advance(WHILE);
     assert_eq!(with_version(&mut bench, "v3.0.0"), CLUSTERS);
 }
+
+/// A newer chart within the range reaches all clusters without a change of the service.
+#[test]
+fn a_range_of_versions_is_reported_because_no_limit_holds_for_it() {
+    let mut bench = limited(&json!(1));
+    choose(&mut bench, "1.x");
+    assert_eq!(with_version(&mut bench, "1.x"), CLUSTERS);
+    let (state, message) = bench.condition("hbn", "RolledOut");
+    assert_eq!(state, "True/AllClustersChanged");
+    let words = "; version 1.x is a range: Argo CD moves every cluster to a newer chart at once, without regard to \
+                 spec.rollout; name one version";
+    assert!(message.ends_with(words), "{message}");
+    choose(&mut bench, "v2.0.0");
+    assert!(!bench.condition("hbn", "RolledOut").1.contains("range"));
+}
