@@ -1,6 +1,6 @@
 //! `namespaceclass.akuity.io/v1alpha1`: classes of namespaces, and the binding of a namespace to its class.
 //!
-//! Source: NamespaceClass operator, stories 1 and 2, and "Status Tracking".
+//! Source: NamespaceClass operator, "Define a NamespaceClass", "Update an Existing NamespaceClass", "Status Tracking".
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;

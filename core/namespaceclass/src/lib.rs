@@ -11,12 +11,12 @@
 //!
 //! | what | where | source in the specification |
 //! | --- | --- | --- |
-//! | namespace → binding | [`reconcile::namespace`] | flows 2, 3, 4; "`NamespaceReconciler`" |
-//! | class → resolved resources, condition `Valid` | [`reconcile::class`], [`resolved_class`] | flows 1, 5 |
-//! | binding → resources, pruning, removal | [`reconcile::binding`], [`plan`], `requests` | flows 2, 4, 5, 6; "Declarative Pruning" |
+//! | namespace → binding | [`reconcile::namespace`] | "Apply NamespaceClass to a Namespace", "Remove NamespaceClass Label from Namespace", "Switch Namespace to Different NamespaceClass"; "NamespaceReconciler" |
+//! | class → resolved resources, condition `Valid` | [`reconcile::class`], [`resolved_class`] | "Define a NamespaceClass", "Update an Existing NamespaceClass" |
+//! | binding → resources, pruning, removal | [`reconcile::binding`], [`plan`], `requests` | "BindingReconciler", "Remove an Existing NamespaceClass"; "Two-Tier Reconciliation", "Server-Side Apply (SSA)", "Declarative Pruning" |
 //! | variables, and their values in a namespace | [`expression`], [`variables`], [`placeholders`] | decision 124 |
 //! | ownership of existing objects | [`ownership`] | decisions on ownership |
-//! | condition `Ready`, status tracking | [`status`], [`condition_cause`], `announce` | "Status Tracking" |
+//! | condition `Ready`, status tracking | [`status`], [`condition_cause`], `announce` | "Status Tracking", "Generation Tracking" |
 //! | how many namespaces change at a time | `rollout` | decision 89 |
 //! | removals that are held | `removal_guard`, `departures` | decision 97 |
 //! | drift of applied resources | [`drift`] | decisions on drift repair |

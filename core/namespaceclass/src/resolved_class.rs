@@ -1,6 +1,6 @@
 //! Resolves the resources of a class: which of them can be applied, and what exactly is applied.
 //!
-//! Source: NamespaceClass operator, stories 1 and 2; decisions on malformed classes in `docs/decisions`.
+//! Source: NamespaceClass operator, "Define a NamespaceClass"; decisions on malformed classes in `docs/decisions`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

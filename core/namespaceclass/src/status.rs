@@ -1,6 +1,6 @@
 //! The status of classes and bindings.
 //!
-//! Source: NamespaceClass operator, "Status Tracking"; the conditions are ours.
+//! Source: NamespaceClass operator, "Status Tracking", "Generation Tracking"; the conditions are ours.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,10 +9,10 @@ use lockstep_cli::controllers;
 
 #[path = "cli/check.rs"]
 mod check;
-#[path = "cli/crds.rs"]
-mod crds;
 #[path = "cli/completions.rs"]
 mod completions;
+#[path = "cli/crds.rs"]
+mod crds;
 #[path = "cli/dev.rs"]
 mod dev;
 #[path = "cli/explain.rs"]

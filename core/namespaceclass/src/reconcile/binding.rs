@@ -1,7 +1,7 @@
 //! The reconcile of a binding: its namespace contains the resources of its class, and no others.
 //!
 //! ```text
-//!  begin ─┬─ class unknown ──▶ ReadingClass ──▶ the reconcile of the namespace removes the binding   (flow 6)
+//!  begin ─┬─ class unknown ──▶ ReadingClass ──▶ the reconcile of the namespace removes the binding
 //!         └─▶ Discovering ─▶ ReadingLive ─▶ RecordingIntent ─▶ Pruning ─▶ Applying ─▶ Reporting
 //! ```
 //!
@@ -14,7 +14,8 @@
 //! listed before it is created, and nothing is removed on a stale view. Every removal carries the uid and resource version in
 //! which the object was seen to be ours.
 //!
-//! Source: NamespaceClass operator, flows 2 and 4 to 6, "`BindingReconciler`".
+//! Source: NamespaceClass operator, "BindingReconciler", "Update an Existing NamespaceClass", "Remove an Existing NamespaceClass",
+//! "Two-Tier Reconciliation", "Server-Side Apply (SSA)".
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

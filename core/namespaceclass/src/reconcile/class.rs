@@ -1,7 +1,8 @@
 //! The reconcile of a class: it validates the resources, sets the condition `Valid`, and enqueues the bindings of the class.
 //!
-//! Source: NamespaceClass operator, flows 1 and 5. The specification stores classes without validating them. A class with a
-//! mistake would then fail in every namespace, and the class itself, where its author looks, would report nothing.
+//! Source: NamespaceClass operator, "Define a NamespaceClass", "Update an Existing NamespaceClass". The specification stores classes
+//! without validating them. A class with a mistake would then fail in every namespace, and the class itself, where its author
+//! looks, would report nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
