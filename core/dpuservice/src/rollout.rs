@@ -239,9 +239,10 @@ pub fn rolled_out(store: &Store, key: &Name, service: &Service) -> Option<Findin
     let version = &spec.source.version;
     if is_range(version) {
         // Argo CD resolves it at each refresh, without a write that could wait (decision 40).
-        finding.message += &format!(
-            "; version {version} is a range: Argo CD moves every cluster to a newer chart at once, without regard to \
-             spec.rollout; name one version"
+        finding.message = format!(
+            "{}; version {version} is a range: Argo CD moves every cluster to a newer chart at once, without regard to \
+             spec.rollout; name one version",
+            finding.message
         );
     }
     Some(finding)

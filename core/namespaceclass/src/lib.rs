@@ -11,9 +11,9 @@
 //!
 //! | what | where | source in the specification |
 //! | --- | --- | --- |
-//! | namespace → binding | [`reconcile::namespace`] | "Apply NamespaceClass to a Namespace", "Remove NamespaceClass Label from Namespace", "Switch Namespace to Different NamespaceClass"; "NamespaceReconciler" |
+//! | namespace → binding | [`reconcile::namespace`] | "Apply NamespaceClass to a Namespace", "Remove NamespaceClass Label from Namespace", "Switch Namespace to Different NamespaceClass"; "`NamespaceReconciler`" |
 //! | class → resolved resources, condition `Valid` | [`reconcile::class`], [`resolved_class`] | "Define a NamespaceClass", "Update an Existing NamespaceClass" |
-//! | binding → resources, pruning, removal | [`reconcile::binding`], [`plan`], `requests` | "BindingReconciler", "Remove an Existing NamespaceClass"; "Two-Tier Reconciliation", "Server-Side Apply (SSA)", "Declarative Pruning" |
+//! | binding → resources, pruning, removal | [`reconcile::binding`], [`plan`], `requests` | "`BindingReconciler`", "Remove an Existing NamespaceClass"; "Two-Tier Reconciliation", "Server-Side Apply (SSA)", "Declarative Pruning" |
 //! | variables, and their values in a namespace | [`expression`], [`variables`], [`placeholders`] | decision 124 |
 //! | ownership of existing objects | [`ownership`] | decisions on ownership |
 //! | condition `Ready`, status tracking | [`status`], [`condition_cause`], `announce` | "Status Tracking", "Generation Tracking" |

@@ -14,7 +14,7 @@
 //! listed before it is created, and nothing is removed on a stale view. Every removal carries the uid and resource version in
 //! which the object was seen to be ours.
 //!
-//! Source: NamespaceClass operator, "BindingReconciler", "Update an Existing NamespaceClass", "Remove an Existing NamespaceClass",
+//! Source: NamespaceClass operator, "`BindingReconciler`", "Update an Existing NamespaceClass", "Remove an Existing NamespaceClass",
 //! "Two-Tier Reconciliation", "Server-Side Apply (SSA)".
 
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! The reconcile of a namespace: it creates, updates or removes the binding that the label requests.
 //!
 //! Source: NamespaceClass operator, "Apply NamespaceClass to a Namespace", "Remove NamespaceClass Label from Namespace", "Switch
-//! Namespace to Different NamespaceClass", "NamespaceReconciler". Beyond the specification: nothing is removed because of the
+//! Namespace to Different NamespaceClass", "`NamespaceReconciler`". Beyond the specification: nothing is removed because of the
 //! cache alone; a terminating namespace is not changed; a label that names a class which does not exist gets an event and an
 //! annotation, and no binding.
 

@@ -2,11 +2,10 @@
 
 use std::net::TcpListener;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::PostParams;
-use kube::{Api, Client, Config};
-use serde_json::{Map, Value, json};
+use kube::{Client, Config};
+use serde_json::{Map, Value};
 
+use super::crds::install_foreign_crd;
 use super::served::{Program, Served};
 use super::{fails, folder, misused, run};
 

@@ -125,16 +125,9 @@ impl Troubles {
     }
 
     fn answered(&mut self, outcome: &Outcome, now: Now) -> Result<(), Testimony> {
-        match outcome {
-            Ok(_) => {
-                (self.is_cut_off, self.is_up) = (false, true);
-                Ok(())
-            }
-            Err(_) => {
-                (self.is_cut_off, self.is_up) = (true, false);
-                self.lost(now)
-            }
-        }
+        self.is_up = outcome.is_ok();
+        self.is_cut_off = !self.is_up;
+        if self.is_up { Ok(()) } else { self.lost(now) }
     }
 
     fn came(&mut self, url: String, outcome: &Outcome) {
