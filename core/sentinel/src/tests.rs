@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod brokers;
 mod expressions;
 mod late;
 mod log;

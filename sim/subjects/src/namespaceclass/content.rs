@@ -12,8 +12,8 @@ use super::classes::value;
 use super::operations::{ADDED, THEIR_PORT, THEIRS};
 
 /// The keys that other controllers write to objects of a class.
-const OF_OTHERS: [&str; 5] =
-    [".dockerconfigjson", "id_rsa.pub", "ssh-publickey", "super-admin.conf", "other.conf"];
+const OF_OTHERS: [&str; 6] =
+    [".dockerconfigjson", "id_rsa.pub", "ssh-publickey", "super-admin.conf", "admin.conf", "other.conf"];
 /// What begins the name of a variable, and what is replaced by it.
 const START: &str = "${";
 const ESCAPED: &str = "$${";
