@@ -44,8 +44,9 @@ pub(super) fn missing(store: &Store, key: &Name, spec: &DPUServiceSpec, pass: &P
         missing.extend(going.filter_map(|(name, app)| remove(cluster, name, app, What::Terminate)));
         let kept = match (pass.gone.contains(*cluster), pass.doubled.contains(*cluster)) {
             (true, _) => 0,
-            (false, true) => 1,
-            (false, false) => continue,
+            // The service may have been paused after the server confirmed that the cluster has several.
+            (false, true) if !spec.paused => 1,
+            (false, _) => continue,
         };
         let superfluous = apps.iter().skip(kept).filter(|(_, app)| !app.deleting);
         missing.extend(superfluous.filter_map(|(name, app)| remove(cluster, name, app, What::Remove)));
@@ -105,17 +106,22 @@ mod tests {
     use crate::fixture::{self, Fixture};
     use crate::store::tests::{at, outdated};
 
-    /// A cluster has no Application, and one has two of them.
+    /// A cluster, c1, has no Application, and one, c2, has two of them.
+    fn service(is_paused: bool) -> (Name, Fixture) {
+        let (key, mut fixture) = (fixture::service(), Fixture::default());
+        fixture.service(json!({ "paused": is_paused }));
+        fixture.project(&["https://c1", "https://c2"], |_| ());
+        for cluster in ["c1", "c2"] {
+            fixture.cluster(cluster, "Ready").secret(cluster, |_| ());
+        }
+        fixture.app("a", "c2", |_| ()).app("b", "c2", outdated("2026-01-01T00:00:00Z"));
+        (key, fixture)
+    }
+
     #[test]
     fn a_paused_service_asks_for_nothing_and_ends_no_sync() {
         for is_paused in [false, true] {
-            let (key, mut fixture) = (fixture::service(), Fixture::default());
-            fixture.service(json!({ "paused": is_paused }));
-            fixture.project(&["https://c1", "https://c2"], |_| ());
-            for cluster in ["c1", "c2"] {
-                fixture.cluster(cluster, "Ready").secret(cluster, |_| ());
-            }
-            fixture.app("a", "c2", |_| ()).app("b", "c2", outdated("2026-01-01T00:00:00Z"));
+            let (key, mut fixture) = service(is_paused);
             fixture.store.note_held_up(&key, at(0));
             let doubts = doubts(&fixture.store, &key);
             let ends = ends(&fixture.store, &key, &[], at(600));
@@ -126,6 +132,19 @@ mod tests {
                     if cluster.name == "c2" && first.name == "a"));
                 assert_eq!(ends.len(), 1);
             }
+        }
+    }
+
+    /// The pause arrives after the server has confirmed the second Application.
+    #[test]
+    fn a_paused_service_removes_no_second_application() {
+        for is_paused in [false, true] {
+            let (key, fixture) = service(is_paused);
+            let spec = fixture.spec();
+            let confirmed = Pass { doubled: [fixture::cluster("c2")].into(), ..Pass::default() };
+            let missing = missing(&fixture.store, &key, spec, &confirmed);
+            let removed = missing.iter().filter(|(task, _)| task.what == What::Remove);
+            assert_eq!(removed.count(), usize::from(!is_paused), "{missing:?}");
         }
     }
 }
