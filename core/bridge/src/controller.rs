@@ -16,7 +16,7 @@ use super::model::bridge::{Bridge, Index};
 use super::model::service;
 use super::model::source::Source;
 use super::names::{API_SERVICE, api_server_service};
-use super::store::Store;
+use super::store::{Memory, Store};
 
 /// The name of the reconciler, in logs and metrics.
 pub(super) const RECONCILER: &str = "bridge";
@@ -47,9 +47,12 @@ impl Controller {
         self.outbox.woken.extend(self.store.bridges.iter().map(|(name, _)| name.clone()));
     }
 
-    /// Removes the stored state of a deleted bridge, and enqueues it.
+    /// Removes what was read for a bridge that is gone, and enqueues it. What was announced of it stays until its finalizer is removed:
+    /// an outdated list may hide a bridge that exists, and its next phase is announced nevertheless.
     pub(super) fn forget(&mut self, name: &Name) {
-        self.store.memories.remove(name);
+        if let Some(memory) = self.store.memories.get_mut(name) {
+            *memory = Memory { announced: memory.announced.take(), ..Memory::default() };
+        }
         self.outbox.woken.push(name.clone());
     }
 

@@ -75,10 +75,7 @@ impl Reconcile for Controller {
     }
 
     fn begin(&mut self, key: &Name, now: Now) -> Next<Stage> {
-        let Some(bridge) = self.store.bridges.get(key) else {
-            self.store.memories.remove(key);
-            return Next::Done(Verdict::Converged);
-        };
+        let Some(bridge) = self.store.bridges.get(key) else { return Next::Done(Verdict::Converged) };
         if bridge.deleting {
             return self.begin_removal(key, now).map(Stage::Removing);
         }

@@ -113,3 +113,47 @@ impl Controller {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use lockstep_engine::operator::{Config, Control as _, Operator};
+    use lockstep_engine::recording::Recordable as _;
+    use lockstep_engine::time::{Monotonic, Wall};
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::NOW;
+    use crate::names;
+
+    fn controller() -> Controller {
+        let mut state = Operator::<Controller>::new(Config::default()).checkpoint()().expect("JSON");
+        serde_json::from_value(state["controller"].take()).expect("the state of a controller")
+    }
+
+    /// The bridge is announced as `Pending`. A list that does not have it arrives, and later its new phase.
+    #[test]
+    fn a_phase_is_announced_although_an_outdated_list_hid_the_bridge() {
+        let key = Name::new("team", "a");
+        let seen = |version: &str, uid: &str, phase: &str| {
+            let metadata =
+                json!({ "namespace": "team", "name": "a", "uid": uid, "resourceVersion": version });
+            Arc::new(json!({ "metadata": metadata, "status": { "phase": phase } }))
+        };
+        let now =
+            Now { wall: Wall::from_timestamp(NOW.parse().expect("a time")), monotonic: Monotonic::default() };
+        for (uid, is_same) in [("1", true), ("2", false)] {
+            let (mut controller, kind) = (controller(), Arc::new(names::bridge()));
+            controller.observed(&kind, &seen("1", "1", "Pending"));
+            controller.announce(&key, Vec::new(), now);
+            controller.list_started(&kind);
+            controller.list_completed(&kind);
+            assert!(controller.store.bridges.get(&key).is_none());
+            controller.observed(&kind, &seen("3", uid, "Provisioning"));
+            controller.announce(&key, Vec::new(), now);
+            let notes = format!("{:?}", controller.outbox.notes);
+            assert_eq!(notes.contains("DPFHCPBridge team/a is Provisioning"), is_same, "{notes}");
+        }
+    }
+}
