@@ -1,7 +1,7 @@
 #![no_main]
 
-#[path = "../../tests/src/fuzz/careless.rs"]
-mod careless;
+#[path = "../../tests/src/fuzz/always_ok.rs"]
+mod always_ok;
 #[path = "../../tests/src/fuzz/documents.rs"]
 mod documents;
 // The ordinary tests replay the corpus through the same function.

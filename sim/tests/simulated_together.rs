@@ -1,6 +1,6 @@
 //! All controllers in one cluster under faults: they share namespaces, DPUClusters and Secrets, and none harms another.
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_sim::cluster::{Carried, FaultVerdict, What as Happened};
 use lockstep_sim::plan::{Fault, What};
 use lockstep_sim::{Plan, Search, Simulation};
@@ -47,7 +47,7 @@ fn a_fault_affects_the_controller_that_its_plan_names() {
         let controller = Some(controller.to_owned());
         Fault { what, from_ms: 0, until_ms: 2000, aim: None, controller, per_mille: 1000, times }
     };
-    let fails = What::Fail { class: Class::Unavailable, retry_after_ms: None };
+    let fails = What::Fail { class: ErrorKind::Unavailable, retry_after_ms: None };
     let faults =
         vec![fault(fails, "namespaceclass", 3), fault(What::Handover { gap_ms: 1000 }, "dpuservice", 1)];
     let plan = Plan { controller: "together".to_owned(), seed: 1, stormy_ms: 2000, standby: false, faults };

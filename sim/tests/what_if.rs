@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, ActionId, Class, Outcome};
+use lockstep_engine::action::{Action, ActionId, ErrorKind, Outcome};
 use lockstep_engine::machine::Event;
 use lockstep_engine::recording::edit::Edit;
 use lockstep_engine::recording::what_if::{ComparedStep, Remainder, WhatIf};
@@ -114,7 +114,7 @@ fn the_empty_patch_gives_the_same_run_byte_for_byte() {
 fn no_answer_is_invented() {
     let (mut differences, mut waiting) = (0, 0);
     for (name, seed, recording) in recordings() {
-        for edit in [Edit::Drop, Edit::Fail(Class::Forbidden)] {
+        for edit in [Edit::Drop, Edit::Fail(ErrorKind::Forbidden)] {
             for edited in recording.some_steps(&edit) {
                 let what = format!("{name}, seed {seed}, {edit:?} of step {}", edited.number);
                 let (steps, rest) = recording.run(&edit, edited);

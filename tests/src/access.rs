@@ -18,7 +18,7 @@ pub const VERBS: [&str; 8] =
     ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
 /// Converts a grant to texts, one for each verb.
-pub fn words((verbs, group, resource, name): Grant) -> impl Iterator<Item = String> {
+pub fn describe((verbs, group, resource, name): Grant) -> impl Iterator<Item = String> {
     verbs.split(' ').map(move |verb| format!("{verb} {group} {resource} {name}"))
 }
 

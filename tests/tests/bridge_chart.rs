@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, ensure};
 use lockstep_bridge::names;
 use lockstep_cli::permissions::BRIDGE as GRANTED;
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::yaml;
 use lockstep_tests::access::{self, Account, grants};
 use lockstep_tests::chart::{everything, install, is_crd, is_foreign, named, render};
@@ -28,7 +28,7 @@ bridge: {enabled: true}
 
 /// Returns all permissions that must be granted.
 fn wanted() -> BTreeSet<String> {
-    GRANTED.into_iter().flat_map(access::words).collect()
+    GRANTED.into_iter().flat_map(access::describe).collect()
 }
 
 fn rules<'a>(objects: &'a [Value], name: &str) -> anyhow::Result<&'a Vec<Value>> {
@@ -114,8 +114,11 @@ fn the_alert_about_watches_knows_that_metallb_may_be_missing() {
         assert_eq!(kind.group, "metallb.io");
         kind.kind.clone()
     });
-    let missing =
-        format!("{{kind=~\"({}).metallb.io\", class=\"{}\"}}", kinds.join("|"), Class::KindNotServed.name());
+    let missing = format!(
+        "{{kind=~\"({}).metallb.io\", class=\"{}\"}}",
+        kinds.join("|"),
+        ErrorKind::KindNotServed.name()
+    );
     assert!(ALERTS.contains(&format!("unless on (kind, class) lockstep_watch_errors_total{missing}")));
 }
 

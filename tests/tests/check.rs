@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use lockstep_cli::permissions::{CLASS_RESOURCE_VERBS, NAMESPACECLASS};
 use lockstep_dpuservice::names::ARGO_NAMESPACE;
-use lockstep_tests::access::{grants, words};
+use lockstep_tests::access::{describe, grants};
 use lockstep_tests::chart::{apply, install, kubeconfig, named, only, render, start};
 use lockstep_tests::control_plane::ControlPlane;
 use lockstep_tests::ground::eventually;
@@ -148,7 +148,7 @@ fn the_role_of_the_namespaceclass_operator_grants_what_it_needs() -> anyhow::Res
     let objects = render(RELEASE, ALL)?;
     let role = named(&objects, "ClusterRole", "check-lockstep-namespaceclass")?;
     let granted = grants(role["rules"].as_array().context("no rules")?);
-    let needed = NAMESPACECLASS.into_iter().flat_map(words).collect();
+    let needed = NAMESPACECLASS.into_iter().flat_map(describe).collect();
     ensure!(granted.is_superset(&needed), "{:#?}", needed.difference(&granted));
     // The others are for the kinds in classes.
     for other in granted.difference(&needed) {

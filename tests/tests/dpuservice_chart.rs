@@ -24,7 +24,7 @@ const ALERTS: &str = include_str!("../../deploy/lockstep/files/alerts.yaml");
 const KUBE_STATE_METRICS: &str = include_str!("../../deploy/kube-state-metrics/dpuservice.yaml");
 
 fn words(of: impl IntoIterator<Item = Grant>) -> BTreeSet<String> {
-    of.into_iter().flat_map(access::words).collect()
+    of.into_iter().flat_map(access::describe).collect()
 }
 
 fn rules<'a>(objects: &'a [Value], kind: &str, name: &str) -> anyhow::Result<&'a Vec<Value>> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use kube::{Client, Config};
 use lockstep_apiserver::host::{Host, Options};
-use lockstep_engine::action::{Action, Answer as _, Class, KubeRequest, Success};
+use lockstep_engine::action::{Action, Answer as _, ErrorKind, KubeRequest, Success};
 use lockstep_engine::object::{Kind, ObjectRef, Uid, is_deleting, metadata};
 use lockstep_external as external;
 use lockstep_external::dpu_clusters::Access;
@@ -165,7 +165,7 @@ async fn a_hosted_cluster_comes_and_goes(client: Client) -> anyhow::Result<()> {
     let target = ObjectRef::cluster(&core_kind("Namespace", "namespaces", false), &name);
     match user.0.execute(&Action::Kube(KubeRequest::Get { target, metadata_only: true })).await {
         Ok(Success::Object(namespace)) => ensure!(is_deleting(&namespace), "{namespace}"),
-        Err(failure) => ensure!(failure.class == Class::NotFound, "{failure}"),
+        Err(failure) => ensure!(failure.class == ErrorKind::NotFound, "{failure}"),
         other => bail!("{other:?}"),
     }
     user.delete(&dpu_clusters::cluster_kind(), "dpus").await

@@ -9,7 +9,7 @@ use amqprs::channel::{
     QueueDeclareArguments,
 };
 use amqprs::connection::{Connection, OpenConnectionArguments};
-use lockstep_engine::action::{Class, Failure, Outcome, Success};
+use lockstep_engine::action::{ErrorKind, Failure, Outcome, Success};
 use lockstep_engine::broker::{Broker, CloudEvent, Exchange, ExchangeType, SecretString};
 use lockstep_runtime::publish::Publisher;
 use lockstep_tests::rabbitmq::{ENCODED_PASSWORD, PASSWORD, RESTRICTED_USER, RabbitMq, USER};
@@ -163,7 +163,7 @@ async fn a_topic_exchange_of_adapters_is_shared() -> anyhow::Result<()> {
 
     let publisher = Publisher::default();
     let refused = publisher.connect(&to(&broker.url(), "adapters")).await.expect_err("another type");
-    assert_eq!(refused.class, Class::Invalid);
+    assert_eq!(refused.class, ErrorKind::Invalid);
     for words in ["'fanout' but current is 'topic'", "set spec.broker.exchangeType to its type"] {
         assert!(refused.message.contains(words), "{refused}");
     }
@@ -185,16 +185,36 @@ async fn refusals_are_reported_without_the_password() -> anyhow::Result<()> {
 
     let url = |user: &str, password: &str, path: &str| format!("amqp://{user}:{password}@{address}{path}");
     let table = [
-        (url(USER, "hunter3", "/"), "new", Class::Forbidden, "ACCESS_REFUSED - Login was refused"),
-        (url(USER, ENCODED_PASSWORD, "/none"), "new", Class::Forbidden, "vhost none not found"),
-        (url(USER, ENCODED_PASSWORD, "/closed"), "new", Class::Forbidden, "access to vhost 'closed' refused"),
-        (url(RESTRICTED_USER, ENCODED_PASSWORD, "/"), "new", Class::Forbidden, "access to exchange 'new'"),
-        (url(USER, ENCODED_PASSWORD, "/"), "a-topic", Class::Invalid, "inequivalent arg 'type'"),
-        (url(USER, ENCODED_PASSWORD, "/"), &"x".repeat(256), Class::Invalid, "exchange of RabbitMQ"),
-        (format!("user:hunter2@{address}"), "new", Class::Invalid, "amqp://USER:PASSWORD@HOST:5672/VHOST"),
-        (format!("http://user:hunter2@{address}"), "new", Class::Invalid, "amqp://USER:PASSWORD@HOST"),
-        ("amqp://user:hunter2@127.0.0.1:1".to_owned(), "new", Class::Unavailable, "RabbitMQ at 127.0.0.1:1 "),
-        ("amqp://user:hunter2@[::1]:1".to_owned(), "new", Class::Unavailable, "RabbitMQ at [::1]:1 "),
+        (url(USER, "hunter3", "/"), "new", ErrorKind::Forbidden, "ACCESS_REFUSED - Login was refused"),
+        (url(USER, ENCODED_PASSWORD, "/none"), "new", ErrorKind::Forbidden, "vhost none not found"),
+        (
+            url(USER, ENCODED_PASSWORD, "/closed"),
+            "new",
+            ErrorKind::Forbidden,
+            "access to vhost 'closed' refused",
+        ),
+        (
+            url(RESTRICTED_USER, ENCODED_PASSWORD, "/"),
+            "new",
+            ErrorKind::Forbidden,
+            "access to exchange 'new'",
+        ),
+        (url(USER, ENCODED_PASSWORD, "/"), "a-topic", ErrorKind::Invalid, "inequivalent arg 'type'"),
+        (url(USER, ENCODED_PASSWORD, "/"), &"x".repeat(256), ErrorKind::Invalid, "exchange of RabbitMQ"),
+        (
+            format!("user:hunter2@{address}"),
+            "new",
+            ErrorKind::Invalid,
+            "amqp://USER:PASSWORD@HOST:5672/VHOST",
+        ),
+        (format!("http://user:hunter2@{address}"), "new", ErrorKind::Invalid, "amqp://USER:PASSWORD@HOST"),
+        (
+            "amqp://user:hunter2@127.0.0.1:1".to_owned(),
+            "new",
+            ErrorKind::Unavailable,
+            "RabbitMQ at 127.0.0.1:1 ",
+        ),
+        ("amqp://user:hunter2@[::1]:1".to_owned(), "new", ErrorKind::Unavailable, "RabbitMQ at [::1]:1 "),
     ];
     for (url, exchange, class, words) in table {
         let (publisher, target) = (Publisher::default(), to(&url, exchange));
@@ -203,7 +223,7 @@ async fn refusals_are_reported_without_the_password() -> anyhow::Result<()> {
         assert!(failure.message.contains(words), "{failure}");
         assert!(!format!("{failure:?}").contains("hunter"), "{failure:?}");
         let unpublished = publisher.publish(&target, &[event(1)]).await.expect_err("no connection");
-        assert_eq!(unpublished.class, Class::Unavailable);
+        assert_eq!(unpublished.class, ErrorKind::Unavailable);
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ mod redirects;
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Class, Failure, Success};
+use lockstep_engine::action::{ErrorKind, Failure, Success};
 use lockstep_engine::broker::SecretString;
 use lockstep_engine::image::FoundImage;
 use lockstep_runtime::registry::Registries;
@@ -45,6 +45,6 @@ async fn failure(image: &str, credentials: Option<SecretString>, timeout: Durati
     failure
 }
 
-async fn class(image: &str, credentials: Option<SecretString>) -> Class {
+async fn class(image: &str, credentials: Option<SecretString>) -> ErrorKind {
     failure(image, credentials, PATIENCE).await.class
 }

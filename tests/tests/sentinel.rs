@@ -199,10 +199,10 @@ async fn at_the_end_nothing_new_begins_and_what_is_in_flight_counts() -> anyhow:
         traces: true,
         seed: 1,
     };
-    let farewell = Some(Event::LeadershipChanged { leading: false });
+    let final_event = Some(Event::LeadershipChanged { leading: false });
     // This is longer than a broker needs for all events in flight.
     let grace = Duration::from_mins(1);
-    manager.add_with(Box::new(Sentinel::new(settings)), Options { farewell, grace, ..Options::default() });
+    manager.add_with(Box::new(Sentinel::new(settings)), Options { final_event, grace, ..Options::default() });
     let published = || anyhow::Ok(sum(&String::from_utf8(metrics.encode()?)?, PUBLISHED, ""));
     let (trigger, shutdown) = shutdown::channel();
     let running = tokio::spawn(manager.run(shutdown));

@@ -87,8 +87,8 @@ async fn metrics_and_status_of_two_cycles() -> anyhow::Result<()> {
         traces: false,
         seed: 1,
     };
-    let farewell = Some(Event::LeadershipChanged { leading: false });
-    let options = Options { publisher, farewell, ..Options::default() };
+    let final_event = Some(Event::LeadershipChanged { leading: false });
+    let options = Options { publisher, final_event, ..Options::default() };
     manager.add_with(Box::new(Sentinel::new(settings)), options);
     let (trigger, shutdown) = shutdown::channel();
     let running = tokio::spawn(manager.run(shutdown));

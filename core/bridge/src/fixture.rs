@@ -1,6 +1,6 @@
 //! A bridge for tests, and the objects that it depends on.
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::object::{Name, ResourceVersion};
 use lockstep_engine::time::{Monotonic, Now, Wall};
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ impl Fixture {
     }
 
     /// A source can't be watched.
-    pub(crate) fn refuse(&mut self, source: Source, class: Class) -> &mut Self {
+    pub(crate) fn refuse(&mut self, source: Source, class: ErrorKind) -> &mut Self {
         self.store.refuse(source, Failure::new(class, "refused"));
         self
     }

@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_engine::action::{Answer as _, Outcome, only};
-use lockstep_engine::driver::{Next, Reconcile, Verdict};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{Name, ObjectRef};
+use lockstep_engine::scheduler::{Next, Reconcile, Verdict};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::backoff::Backoff;
-use lockstep_engine::driver::Verdict;
+use lockstep_engine::scheduler::Verdict;
 
 /// The default backoff of a failing bridge, for failures without a backoff of their own ("Rate Limiting").
 pub const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
@@ -22,18 +22,18 @@ pub const STATUS: Backoff = Backoff { initial: Duration::from_secs(1), max: Dura
 
 /// Returns a retry after a failure, with the backoff for its class.
 pub fn after(reason: impl Into<String>, failure: &Failure) -> Verdict {
-    let user_error = failure.class == Class::Invalid;
+    let user_error = failure.class == ErrorKind::Invalid;
     Verdict::Retry { reason: reason.into(), backoff: Some(backoff(failure.class)), within: None, user_error }
 }
 
-fn backoff(class: Class) -> Backoff {
+fn backoff(class: ErrorKind) -> Backoff {
     match class {
-        Class::Forbidden | Class::NotFound | Class::KindNotServed | Class::Invalid => DENIED,
-        Class::AlreadyExists
-        | Class::Conflict
-        | Class::Gone
-        | Class::Throttled
-        | Class::Unavailable
-        | Class::Unknown => UNAVAILABLE,
+        ErrorKind::Forbidden | ErrorKind::NotFound | ErrorKind::KindNotServed | ErrorKind::Invalid => DENIED,
+        ErrorKind::AlreadyExists
+        | ErrorKind::Conflict
+        | ErrorKind::Gone
+        | ErrorKind::Throttled
+        | ErrorKind::Unavailable
+        | ErrorKind::Unknown => UNAVAILABLE,
     }
 }

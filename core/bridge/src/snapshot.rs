@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use lockstep_crds::bridge::DPFHCPBridgeSpec;
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::object::{Name, is_controlled_by, is_deleting, metadata, text};
 use lockstep_engine::time::Now;
 use serde_json::Value;
@@ -102,7 +102,7 @@ impl<'a> BridgeSnapshot<'a> {
     fn own(&self, source: Source) -> OwnedObject<'a> {
         match self.store.find(source, self.key) {
             // The kind is not served, so there is no such object.
-            Err(failure) if failure.class == Class::KindNotServed => OwnedObject::Absent,
+            Err(failure) if failure.class == ErrorKind::KindNotServed => OwnedObject::Absent,
             Err(failure) => OwnedObject::Unknown(failure),
             Ok(None) => OwnedObject::Absent,
             Ok(Some(object)) if !is_controlled_by(object, &self.bridge.uid) => OwnedObject::Foreign,
@@ -149,8 +149,8 @@ impl<'a> BridgeSnapshot<'a> {
         let copy = role.copy(self.key, self.bridge.dpu_cluster.as_ref());
         let copy = copy.and_then(|copy| self.store.find(Source::Secrets, &copy).ok().flatten());
         match self.memory.secrets.get(&role) {
-            Some(known) if known.is_of(source, copy) => match &known.complaint {
-                Some(complaint) => SecretState::Bad(complaint),
+            Some(known) if known.is_of(source, copy) => match &known.problem {
+                Some(problem) => SecretState::Bad(problem),
                 None if copy.is_some() => SecretState::Copied,
                 None => SecretState::Unread,
             },
@@ -231,7 +231,7 @@ impl<'a> BridgeSnapshot<'a> {
 
     /// Returns why existing objects can't be watched. A kind that is not served has no objects.
     pub fn refusal(&self, source: Source) -> Option<&'a Failure> {
-        self.store.refusal(source).filter(|failure| failure.class != Class::KindNotServed)
+        self.store.refusal(source).filter(|failure| failure.class != ErrorKind::KindNotServed)
     }
 
     /// Returns whether the bridge had a HostedCluster when HostedClusters could last be watched, and they can't be watched

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use lockstep_crds::bridge::{DPFHCPBridgeStatus, LocalObjectReference, ObjectReference};
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Subresource};
+use lockstep_engine::action::{Action, ErrorKind, Failure, KubeRequest, Subresource};
 use lockstep_engine::conditions::{self, Finding, Status};
 use lockstep_engine::object::{Name, precondition, text};
 use lockstep_engine::time::Now;
@@ -133,10 +133,10 @@ pub fn unmet(snapshot: &BridgeSnapshot<'_>) -> Vec<Unmet> {
             let kind = object.source().kind();
             let title = format!("{} {name} for spec.metalLBPool", kind.kind);
             let remedy = match failure.class {
-                Class::NotFound => {
+                ErrorKind::NotFound => {
                     "; check that the namespace exists, and that MetalLB runs in it".to_owned()
                 }
-                Class::Forbidden => format!("; grant the operator create and patch on {}", kind.plural),
+                ErrorKind::Forbidden => format!("; grant the operator create and patch on {}", kind.plural),
                 _ => String::new(),
             };
             unmet.push(Unmet::wait(format!("{title} can't be written ({}){remedy}", failure.message)));

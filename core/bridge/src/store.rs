@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::cache::{Cache, Cached};
 use lockstep_engine::object::{Name, ResourceVersion, Uid};
 use lockstep_engine::pairs;
@@ -170,7 +170,7 @@ impl Store {
     /// changed the recorded state.
     pub fn refuse(&mut self, source: Source, failure: Failure) -> bool {
         let watched = self.watched.entry(source).or_default();
-        let is_refusal = matches!(failure.class, Class::Forbidden | Class::KindNotServed);
+        let is_refusal = matches!(failure.class, ErrorKind::Forbidden | ErrorKind::KindNotServed);
         let is_known = watched.refused.as_ref().is_some_and(|before| before.class == failure.class);
         let mut fails_from_the_start =
             || !watched.cache.is_synced() && watched.failing.count_of_first_list(&failure);
@@ -184,7 +184,7 @@ impl Store {
     /// Counts a refused watch of bridges. Without their CRD there are no bridges that could report it. Returns whether it is now to be
     /// reported.
     pub fn refuse_bridges(&mut self, failure: Failure) -> bool {
-        matches!(failure.class, Class::Forbidden | Class::Invalid) && self.refusals.count(failure)
+        matches!(failure.class, ErrorKind::Forbidden | ErrorKind::Invalid) && self.refusals.count(failure)
     }
 
     /// Returns the bridge that has precedence for the same index value, if it is not this one.
@@ -203,11 +203,12 @@ mod tests {
     #[test]
     fn a_first_list_that_fails_is_reported_at_the_third_time_and_a_refusal_at_once() {
         let mut store = Store::default();
-        let mut fails = |class: Class| store.refuse(Source::Secrets, Failure::new(class, "no"));
-        let classes = [Class::Unavailable, Class::Throttled, Class::Unavailable, Class::Unknown];
+        let mut fails = |class: ErrorKind| store.refuse(Source::Secrets, Failure::new(class, "no"));
+        let classes =
+            [ErrorKind::Unavailable, ErrorKind::Throttled, ErrorKind::Unavailable, ErrorKind::Unknown];
         assert_eq!(classes.map(&mut fails), [false, false, false, true]);
-        assert!(!fails(Class::Unknown), "it is reported already");
-        assert!(fails(Class::Unavailable), "the latest counts");
-        assert!(fails(Class::Forbidden));
+        assert!(!fails(ErrorKind::Unknown), "it is reported already");
+        assert!(fails(ErrorKind::Unavailable), "the latest counts");
+        assert!(fails(ErrorKind::Forbidden));
     }
 }

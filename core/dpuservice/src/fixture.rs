@@ -119,7 +119,7 @@ impl Fixture {
             uid: uid.unwrap_or_default(),
             server: Some(server.to_owned()),
             rival: None,
-            trouble: None,
+            problem: None,
             failing: false,
             compared: None,
         };

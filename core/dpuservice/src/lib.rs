@@ -36,9 +36,9 @@
 //! that is down, or whose kubeconfig can't be used, does not delay the others.
 
 use lockstep_engine::action::Outcome;
-use lockstep_engine::driver::{Next, Reconcile};
 use lockstep_engine::object::ObjectRef;
 use lockstep_engine::operator;
+use lockstep_engine::scheduler::{Next, Reconcile};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 

@@ -14,10 +14,10 @@ use lockstep_engine::time::Now;
 mod clusters;
 pub mod deletion;
 mod findings;
-mod words;
+mod text;
 
 use findings::Seen;
-use words::unwatched;
+use text::unwatched;
 
 use crate::model::application::App;
 use crate::model::service::{Service, service_ref};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::cache::Cache;
 use lockstep_engine::object::Name;
 use lockstep_engine::pairs;
@@ -59,7 +59,7 @@ pub struct Store {
     pub project_failure: Option<Failure>,
     /// Why the AppProject is not in its desired state although it was written.
     #[serde(default)]
-    pub project_trouble: Option<Problem>,
+    pub project_problem: Option<Problem>,
     /// What was written recently: other clients may undo it.
     #[serde(default)]
     pub repairs: Repairs,
@@ -192,7 +192,7 @@ impl Store {
     /// for another reason, that is not known.
     pub fn is_gone(&self, cluster: &Name) -> bool {
         match self.refused.get(&Source::Clusters) {
-            Some(failure) => failure.class == Class::KindNotServed,
+            Some(failure) => failure.class == ErrorKind::KindNotServed,
             None => self.clusters.get(cluster).is_none(),
         }
     }
@@ -222,7 +222,7 @@ impl Store {
     /// Records that a watch failed. A kind that can't be listed at all is reported, and not waited for. Returns whether this
     /// changed the recorded state.
     pub fn refuse(&mut self, source: Source, failure: Failure) -> bool {
-        let is_refusal = matches!(failure.class, Class::Forbidden | Class::KindNotServed);
+        let is_refusal = matches!(failure.class, ErrorKind::Forbidden | ErrorKind::KindNotServed);
         let is_known = self.refused.get(&source).is_some_and(|before| before.class == failure.class);
         let mut fails_from_the_start = || {
             !self.is_listed(source) && self.failing.entry(source).or_default().count_of_first_list(&failure)
@@ -232,8 +232,8 @@ impl Store {
         }
         // If the kind is not served, there are no objects of it. If DPF is gone, its clusters may still exist.
         match (source, failure.class) {
-            (Source::Applications, Class::KindNotServed) => self.applications = Cache::default(),
-            (Source::Projects, Class::KindNotServed) => self.projects = Cache::default(),
+            (Source::Applications, ErrorKind::KindNotServed) => self.applications = Cache::default(),
+            (Source::Projects, ErrorKind::KindNotServed) => self.projects = Cache::default(),
             _ => {}
         }
         self.refused.insert(source, failure);

@@ -11,7 +11,7 @@ use super::broker::{Broker, CloudEvent, SecretString};
 use super::document::Fields;
 use crate::object::{Kind, ObjectRef, ResourceVersion, Uid};
 
-pub use crate::outcome::{Answer, Class, Failure, Outcome, Success, next, only};
+pub use crate::outcome::{Answer, ErrorKind, Failure, Outcome, Success, next, only};
 
 /// Identifies one request among all that a machine ever makes. The answer carries the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ pub enum Action {
 /// A request to the Kubernetes API with one answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum KubeRequest {
-    /// Lists the kinds that an API version serves, without subresources. The failure is [`Class::KindNotServed`] if the API
+    /// Lists the kinds that an API version serves, without subresources. The failure is [`ErrorKind::KindNotServed`] if the API
     /// version is not served at all.
     Discover {
         /// Such as `v1` or `apps/v1`.
@@ -174,7 +174,7 @@ pub enum BrokerRequest {
         broker: Arc<Broker>,
     },
     /// Publishes events, and waits for the broker's confirmation of each. Without an open connection none is sent:
-    /// [`Class::Unavailable`].
+    /// [`ErrorKind::Unavailable`].
     Publish {
         /// The broker.
         broker: Arc<Broker>,

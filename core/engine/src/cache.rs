@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::action::{Class, Failure};
+use super::action::{ErrorKind, Failure};
 use super::object::ResourceVersion;
 use super::pairs;
 
@@ -203,7 +203,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
     /// Records that a write of an object failed. Without an answer it may have taken effect, so that the stored object is older
     /// than it seems: a write is needed even if the stored object is as wanted.
     pub fn write_failed(&mut self, key: K, failure: &Failure) {
-        if failure.class == Class::Unknown {
+        if failure.class == ErrorKind::Unknown {
             self.doubted.insert(key);
         }
     }

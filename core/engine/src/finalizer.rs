@@ -9,7 +9,7 @@
 //!
 //! [`is_deleting`] returns whether it is being deleted. A merge patch replaces the whole list, so both patches carry the uid
 //! and resource version that the list was read from. If anything has changed since, they fail with
-//! [`Class::Conflict`](super::action::Class::Conflict). So another client's finalizer is never lost or restored, and a newer
+//! [`ErrorKind::Conflict`](super::action::ErrorKind::Conflict). So another client's finalizer is never lost or restored, and a newer
 //! object of that name is never changed.
 
 use std::sync::Arc;

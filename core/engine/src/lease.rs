@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::action::{Action, ActionId, Answer as _, Class, Failure, KubeRequest, Outcome, Request};
+use super::action::{Action, ActionId, Answer as _, ErrorKind, Failure, KubeRequest, Outcome, Request};
 use super::machine::{
     Amount, Deadline, DeadlineReason, Event, Machine, Measure, Metric, MetricKind, Note, Step,
 };
@@ -60,7 +60,7 @@ pub struct Election {
     next_try: Monotonic,
     next_id: u64,
     /// The failure of the last attempt, if it failed.
-    trouble: Option<Failure>,
+    problem: Option<Failure>,
     /// The leader that was logged last.
     behind: String,
 }
@@ -97,7 +97,7 @@ impl Election {
             in_flight: None,
             next_try: Monotonic::START,
             next_id: 0,
-            trouble: None,
+            problem: None,
             behind: String::new(),
         }
     }
@@ -206,7 +206,7 @@ impl Election {
             }
             Ok(lease) if flight.write => {
                 self.observe(lease, now);
-                self.trouble = None;
+                self.problem = None;
                 if self.phase == Phase::Standby {
                     step.notes.push(Note::LeadershipChanged { leading: true });
                 }
@@ -224,17 +224,19 @@ impl Election {
                     self.stand_by(holder, step);
                 }
             }
-            Err(failure) if failure.class == Class::NotFound && !flight.write => {
+            Err(failure) if failure.class == ErrorKind::NotFound && !flight.write => {
                 self.seen = None;
                 self.claim(now, step);
             }
             // Another client wrote in between, or perhaps our own write whose answer was lost: the lease is read again at
             // once.
-            Err(failure) if failure.class == Class::Conflict || failure.class == Class::AlreadyExists => {
+            Err(failure)
+                if failure.class == ErrorKind::Conflict || failure.class == ErrorKind::AlreadyExists =>
+            {
                 self.read(now, step);
             }
             // The lease was deleted while we held it: this counts as not renewed.
-            Err(failure) if failure.class == Class::NotFound && self.seen.is_some() => self.seen = None,
+            Err(failure) if failure.class == ErrorKind::NotFound && self.seen.is_some() => self.seen = None,
             Err(failure) => {
                 self.failed(flight.action, failure, step);
                 // The shell's timeout ends a request at the same time as this machine would.
@@ -258,7 +260,7 @@ impl Election {
     }
 
     fn stand_by(&mut self, holder: &str, step: &mut Step) {
-        self.trouble = None;
+        self.problem = None;
         if self.behind != holder {
             holder.clone_into(&mut self.behind);
             let message = format!("standing by: {} is held by {holder:?}", self.name_of_lease());
@@ -268,23 +270,23 @@ impl Election {
 
     /// Reports a failure, unless the previous attempt failed with one of the same class.
     fn failed(&mut self, action: &str, failure: Failure, step: &mut Step) {
-        if self.trouble.as_ref().is_none_or(|before| before.class != failure.class) {
+        if self.problem.as_ref().is_none_or(|before| before.class != failure.class) {
             let remedy = match failure.class {
-                Class::Forbidden => "this process has to be allowed to get, create and update it",
-                Class::NotFound => "its namespace has to exist",
-                Class::KindNotServed => "the API server has to serve Leases",
-                Class::AlreadyExists
-                | Class::Conflict
-                | Class::Invalid
-                | Class::Gone
-                | Class::Throttled
-                | Class::Unavailable
-                | Class::Unknown => "it is tried again",
+                ErrorKind::Forbidden => "this process has to be allowed to get, create and update it",
+                ErrorKind::NotFound => "its namespace has to exist",
+                ErrorKind::KindNotServed => "the API server has to serve Leases",
+                ErrorKind::AlreadyExists
+                | ErrorKind::Conflict
+                | ErrorKind::Invalid
+                | ErrorKind::Gone
+                | ErrorKind::Throttled
+                | ErrorKind::Unavailable
+                | ErrorKind::Unknown => "it is tried again",
             };
             let message = format!("cannot {action} {}: {failure}; {remedy}", self.name_of_lease());
             step.notes.push(Note::Warning { message });
         }
-        self.trouble = Some(failure);
+        self.problem = Some(failure);
     }
 
     fn name_of_lease(&self) -> String {
@@ -294,7 +296,7 @@ impl Election {
     fn tick(&mut self, now: Now, step: &mut Step) {
         match self.phase {
             Phase::Leading(renewed) if now.monotonic.since(renewed) >= RENEW_DEADLINE => {
-                let met = self.trouble.as_ref().map(ToString::to_string);
+                let met = self.problem.as_ref().map(ToString::to_string);
                 let met = met.unwrap_or_else(|| "no answer came in time".to_owned());
                 return self.end(&format!("was not renewed for {} s: {met}", RENEW_DEADLINE.as_secs()), step);
             }
@@ -304,7 +306,7 @@ impl Election {
         match &self.in_flight {
             Some(flight) if now.monotonic.since(flight.sent) >= PATIENCE => {
                 let (action, message) = (flight.action, format!("no answer within {} s", PATIENCE.as_secs()));
-                self.failed(action, Failure::new(Class::Unknown, message), step);
+                self.failed(action, Failure::new(ErrorKind::Unknown, message), step);
                 self.read(now, step);
             }
             None if now.monotonic >= self.next_try => match self.phase {

@@ -11,8 +11,8 @@
 //! | [`action`], [`outcome`] | the actions that a machine can request, and their outcomes |
 //! | [`broker`] | message brokers and the events that are published to them |
 //! | [`document`] | JSON documents that are parsed while they arrive |
-//! | [`driver`] | schedules passes: which key is reconciled when, what its pass waits for, retries and resync |
-//! | [`queue`], [`backoff`] | the work queue and the delays that the driver uses |
+//! | [`scheduler`] | schedules passes: which key is reconciled when, what its pass waits for, retries and resync |
+//! | [`queue`], [`backoff`] | the work queue and the delays that the scheduler uses |
 //! | [`cache`] | the objects that watches have shown, with indexes |
 //! | [`informer`] | the watched objects of one kind, for controllers that keep them as they are |
 //! | [`conditions`] | conditions of a status |
@@ -20,7 +20,7 @@
 //! | [`finalizer`] | finalizers: added and removed without changing those of other clients |
 //! | [`image`] | container images and registries |
 //! | [`object`] | objects, their kinds, names and identifiers |
-//! | [`operator`] | a machine that reconciles keys: driver, watches, events, recording |
+//! | [`operator`] | a machine that reconciles keys: scheduler, watches, events, recording |
 //! | [`recorder`] | Kubernetes Events with aggregation |
 //! | [`lease`] | leader election |
 //! | [`recording`] | recordings of runs, and their replay |
@@ -40,7 +40,6 @@ pub mod cache;
 pub mod conditions;
 pub mod digest;
 pub mod document;
-pub mod driver;
 pub mod duration;
 pub mod finalizer;
 pub mod image;
@@ -57,6 +56,7 @@ pub mod recorder;
 pub mod recording;
 pub mod refusals;
 pub mod repair_backoff;
+pub mod scheduler;
 pub mod time;
 pub mod trace;
 pub mod unconfirmed;

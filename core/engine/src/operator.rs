@@ -1,4 +1,4 @@
-//! An operator: watches enqueue keys, and the driver reconciles them while this process leads.
+//! An operator: watches enqueue keys, and the scheduler reconciles them while this process leads.
 //!
 //! A controller provides two traits. [`Control`] updates the cached state for each event and enqueues keys. [`Reconcile`]
 //! makes the decisions.
@@ -13,11 +13,11 @@ use serde_json::Value;
 use super::action::{Action, Failure};
 use super::backoff::Backoff;
 use super::conditions::cut;
-use super::driver::{Driver, Reconcile, Settings};
 use super::informer::Informer;
 use super::machine::{Deadline, DeadlineReason, Event, Machine, Metric, Note, Step, WorkQueue, Workload};
 use super::recorder::{NOTE_MAX_BYTES, Occurrence, Recorder, Severity};
 use super::recording::{Checkpoint, Origin, Recordable, Traits};
+use super::scheduler::{PassScheduler, Reconcile, Settings};
 use crate::object::Kind;
 use crate::random::Random;
 use crate::time::{Monotonic, Now};
@@ -167,7 +167,7 @@ impl<K> Outbox<K> {
     deserialize = "C: Deserialize<'de>, C::Key: Deserialize<'de>, C::Stage: Deserialize<'de>"
 ))]
 pub struct Operator<C: Control> {
-    driver: Driver<C::Key, C::Stage>,
+    scheduler: PassScheduler<C::Key, C::Stage>,
     controller: C,
     /// When the next delayed write of an Event is due.
     next_event: Option<Monotonic>,
@@ -185,12 +185,12 @@ impl<C: Control> Operator<C> {
             notes: Vec::new(),
         };
         let settings = Settings { concurrency, resync, backoff: C::BACKOFF, seed };
-        Self { driver: Driver::new(settings), controller: C::new(outbox), next_event: None }
+        Self { scheduler: PassScheduler::new(settings), controller: C::new(outbox), next_event: None }
     }
 
     fn enqueue_all(&mut self, now: Now) {
         for key in self.controller.keys() {
-            self.driver.enqueue(key, now);
+            self.scheduler.enqueue(key, now);
         }
     }
 
@@ -199,16 +199,16 @@ impl<C: Control> Operator<C> {
         let outbox = self.controller.outbox();
         for key in outbox.woken.drain(..) {
             // All keys are enqueued on becoming leader. Until then keys need not be stored.
-            if self.driver.is_leading() {
-                self.driver.enqueue(key, now);
+            if self.scheduler.is_leading() {
+                self.scheduler.enqueue(key, now);
             }
         }
         for action in outbox.requests.drain(..) {
-            step.requests.push(self.driver.request(action));
+            step.requests.push(self.scheduler.request(action));
         }
         // Counts that a process did not write while it led are written when it leads again.
-        if self.driver.is_leading() {
-            let events = outbox.recorder.requests(now.monotonic, |action| self.driver.request(action));
+        if self.scheduler.is_leading() {
+            let events = outbox.recorder.requests(now.monotonic, |action| self.scheduler.request(action));
             step.requests.extend(events);
         }
         self.next_event = outbox.recorder.next_due();
@@ -241,7 +241,7 @@ impl<C: Control> Machine for Operator<C> {
         match event {
             Event::Started => self.controller.start(),
             Event::LeadershipChanged { leading } => {
-                self.driver.set_leading(leading);
+                self.scheduler.set_leading(leading);
                 if leading {
                     self.enqueue_all(now);
                 }
@@ -253,44 +253,44 @@ impl<C: Control> Machine for Operator<C> {
             Event::WatchFailed { kind, failure } => self.controller.watch_failed(&kind, failure),
             Event::Finished { id, outcome } => {
                 self.controller.outbox().recorder.finished(id, &outcome, now.monotonic);
-                self.driver.finish(&mut self.controller, id, outcome, now, &mut step);
+                self.scheduler.finish(&mut self.controller, id, outcome, now, &mut step);
             }
             Event::TimerFired => {}
         }
-        if self.driver.is_resync_due(now) {
+        if self.scheduler.is_resync_due(now) {
             self.controller.resync(now);
             self.enqueue_all(now);
         }
         self.flush(now, &mut step);
         // A pass may enqueue other keys, which may run in the same step.
-        while self.controller.is_synced() && self.driver.can_run(now) {
-            self.driver.run(&mut self.controller, now, &mut step);
+        while self.controller.is_synced() && self.scheduler.can_run(now) {
+            self.scheduler.run(&mut self.controller, now, &mut step);
             self.flush(now, &mut step);
         }
         step
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        let event = self.next_event.filter(|_| self.driver.is_leading());
+        let event = self.next_event.filter(|_| self.scheduler.is_leading());
         let event = event.map(|at| Deadline { at, reason: DeadlineReason::Work("event") });
-        self.driver.deadline().into_iter().chain(event).min_by_key(|deadline| deadline.at)
+        self.scheduler.deadline().into_iter().chain(event).min_by_key(|deadline| deadline.at)
     }
 
     fn workload(&self) -> Workload {
         let empty = |name: &&'static str| WorkQueue { name, waiting: 0, running: Vec::new() };
         let mut queues: Vec<WorkQueue> = C::RECONCILERS.iter().map(empty).collect();
         let of = |name| move |queue: &&mut WorkQueue| queue.name == name;
-        for key in self.driver.waiting() {
+        for key in self.scheduler.waiting() {
             if let Some(queue) = queues.iter_mut().find(of(C::reconciler(key))) {
                 queue.waiting += 1;
             }
         }
-        for (key, began) in self.driver.running() {
+        for (key, began) in self.scheduler.running() {
             if let Some(queue) = queues.iter_mut().find(of(C::reconciler(key))) {
                 queue.running.push(began);
             }
         }
-        Workload { queues, concurrency: Some(self.driver.concurrency()) }
+        Workload { queues, concurrency: Some(self.scheduler.concurrency()) }
     }
 
     fn is_synced(&self) -> bool {

@@ -34,10 +34,10 @@ pub enum Success {
         /// Whether the time limit was reached first: a later attempt may get all of it.
         is_late: bool,
     },
-    /// The image as the registry has it (resolve image). The failure is [`Class::Forbidden`] for credentials that the
-    /// registry does not accept, and [`Class::NotFound`] for an image that it does not have.
+    /// The image as the registry has it (resolve image). The failure is [`ErrorKind::Forbidden`] for credentials that the
+    /// registry does not accept, and [`ErrorKind::NotFound`] for an image that it does not have.
     Image(FoundImage),
-    /// The result of each event, in their order (publish). [`Class::Unknown`] means that an event was sent but never
+    /// The result of each event, in their order (publish). [`ErrorKind::Unknown`] means that an event was sent but never
     /// confirmed, because the connection ended or the broker did not answer in time. Every other failure is the broker's
     /// answer to this event alone.
     Published(Vec<Result<(), Failure>>),
@@ -48,7 +48,7 @@ pub enum Success {
 #[error("{class}: {message}")]
 pub struct Failure {
     /// The class of the failure.
-    pub class: Class,
+    pub class: ErrorKind,
     /// The server's message; it never contains a secret.
     pub message: String,
     /// The server's `Retry-After`.
@@ -57,24 +57,27 @@ pub struct Failure {
 
 impl Failure {
     /// Returns a failure without `Retry-After`.
-    pub fn new(class: Class, message: impl Into<String>) -> Self {
+    pub fn new(class: ErrorKind, message: impl Into<String>) -> Self {
         Self { class, message: message.into(), retry_after: None }
     }
 
     /// Returns whether the failure may be temporary, so that a retry can succeed without any change by people.
     pub fn passes(&self) -> bool {
-        !matches!(self.class, Class::Forbidden | Class::Invalid | Class::NotFound | Class::KindNotServed)
+        !matches!(
+            self.class,
+            ErrorKind::Forbidden | ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::KindNotServed
+        )
     }
 
     /// Returns whether the object of the request does not exist. A kind that is not served has no objects.
     pub fn is_absence(&self) -> bool {
-        matches!(self.class, Class::NotFound | Class::KindNotServed)
+        matches!(self.class, ErrorKind::NotFound | ErrorKind::KindNotServed)
     }
 }
 
 /// The classes of failure that Kubernetes clients can get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Class {
+pub enum ErrorKind {
     /// 404: there is no such object, or for a create no such namespace.
     NotFound,
     /// 404: the API server does not serve the kind of the request, or the API version of a discovery.
@@ -97,7 +100,7 @@ pub enum Class {
     Unknown,
 }
 
-impl Class {
+impl ErrorKind {
     /// All classes, for tables and tests.
     pub const ALL: [Self; 10] = [
         Self::NotFound,
@@ -129,7 +132,7 @@ impl Class {
     }
 }
 
-impl fmt::Display for Class {
+impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -243,8 +246,8 @@ mod tests {
         assert_eq!(read().found(), Ok(Some(Arc::clone(&object))));
         assert_eq!(read().object(), Ok(object.clone()));
         let failed = |class| Outcome::Err(Failure::new(class, "no"));
-        for class in Class::ALL {
-            let is_absence = matches!(class, Class::NotFound | Class::KindNotServed);
+        for class in ErrorKind::ALL {
+            let is_absence = matches!(class, ErrorKind::NotFound | ErrorKind::KindNotServed);
             assert_eq!(failed(class).found().is_ok(), is_absence, "{class}");
             assert_eq!(failed(class).object(), Err(Failure::new(class, "no")));
         }
@@ -256,7 +259,7 @@ mod tests {
         assert_eq!(Ok(Success::Object(Arc::clone(&object))).remaining(), Ok(Some(object)));
         assert_eq!(Outcome::Ok(Success::Done).remaining(), Ok(None));
         // A delete that fails has not shown that the object is gone.
-        assert!(Outcome::Err(Failure::new(Class::NotFound, "no")).remaining().is_err());
+        assert!(Outcome::Err(Failure::new(ErrorKind::NotFound, "no")).remaining().is_err());
     }
 
     #[test]

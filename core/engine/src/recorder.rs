@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::action::{Action, ActionId, Class, Failure, KubeRequest, Outcome, Request};
+use super::action::{Action, ActionId, ErrorKind, Failure, KubeRequest, Outcome, Request};
 use super::backoff::RETRY_AFTER_MAX;
 use super::conditions::cut;
 use super::pairs;
@@ -266,15 +266,19 @@ impl Series {
         let is_refused = match failure.class {
             // An earlier attempt, whose answer was lost, has created it. Its count is unknown, unless there was only one
             // occurrence.
-            Class::AlreadyExists => {
+            ErrorKind::AlreadyExists => {
                 self.exists = true;
                 self.written = u64::from(count == 1);
                 false
             }
             // The server has dropped it, because Events expire, or the whole namespace is gone.
-            Class::NotFound => !std::mem::take(&mut self.exists),
-            Class::Forbidden | Class::Invalid | Class::KindNotServed => true,
-            Class::Conflict | Class::Gone | Class::Throttled | Class::Unavailable | Class::Unknown => false,
+            ErrorKind::NotFound => !std::mem::take(&mut self.exists),
+            ErrorKind::Forbidden | ErrorKind::Invalid | ErrorKind::KindNotServed => true,
+            ErrorKind::Conflict
+            | ErrorKind::Gone
+            | ErrorKind::Throttled
+            | ErrorKind::Unavailable
+            | ErrorKind::Unknown => false,
         };
         is_refused || self.failures >= ATTEMPTS
     }

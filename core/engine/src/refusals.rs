@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::action::{Class, Failure};
+use crate::action::{ErrorKind, Failure};
 
 /// Fewer refusals in a row may come from one member of the control plane that is starting.
 const ATTEMPTS: u32 = 3;
@@ -23,7 +23,7 @@ impl Refusals {
     /// Counts a failure of the first list of a kind. One object that can't be decrypted makes every list fail; failures because of load
     /// end by themselves. Returns whether there are enough to report this one.
     pub fn count_of_first_list(&mut self, failure: &Failure) -> bool {
-        if matches!(failure.class, Class::Throttled | Class::Gone) {
+        if matches!(failure.class, ErrorKind::Throttled | ErrorKind::Gone) {
             return false;
         }
         self.count(failure.clone());
@@ -50,19 +50,25 @@ mod tests {
     #[test]
     fn failures_because_of_load_do_not_count() {
         let mut refusals = Refusals::default();
-        let mut count = |class: Class| refusals.count_of_first_list(&Failure::new(class, class.name()));
-        assert_eq!([Class::Unavailable, Class::Throttled, Class::Gone].map(&mut count), [false; 3]);
-        assert_eq!([Class::Unknown, Class::Unavailable, Class::Unknown].map(&mut count), [false, true, true]);
+        let mut count = |class: ErrorKind| refusals.count_of_first_list(&Failure::new(class, class.name()));
+        assert_eq!(
+            [ErrorKind::Unavailable, ErrorKind::Throttled, ErrorKind::Gone].map(&mut count),
+            [false; 3]
+        );
+        assert_eq!(
+            [ErrorKind::Unknown, ErrorKind::Unavailable, ErrorKind::Unknown].map(&mut count),
+            [false, true, true]
+        );
     }
 
     #[test]
     fn the_first_refusal_is_reported_once_after_three_in_a_row() {
         let mut refusals = Refusals::default();
-        let mut count = |message: &str| refusals.count(Failure::new(Class::Forbidden, message));
+        let mut count = |message: &str| refusals.count(Failure::new(ErrorKind::Forbidden, message));
         assert_eq!(["a", "b", "c", "d"].map(&mut count), [false, false, true, false]);
         assert_eq!(refusals.reported().map(|first| &*first.message), Some("a"));
         assert!(refusals.end());
         assert_eq!(refusals.reported().map(|first| &*first.message), None);
-        assert!(!refusals.count(Failure::new(Class::Invalid, "e")) && !refusals.end());
+        assert!(!refusals.count(Failure::new(ErrorKind::Invalid, "e")) && !refusals.end());
     }
 }

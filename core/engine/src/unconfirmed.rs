@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
 
-use super::action::{Class, Failure};
+use super::action::{ErrorKind, Failure};
 use super::pairs;
 
 /// The number of objects of which conditions are remembered. Objects that are deleted after such a write stay among them.
@@ -30,7 +30,7 @@ impl<K> Default for Unconfirmed<K> {
 impl<K: Ord> Unconfirmed<K> {
     /// Records that a write failed that changes these conditions. It matters only if the write may have taken effect.
     pub fn write_failed(&mut self, key: K, changed: &[Condition], failure: &Failure) {
-        if failure.class == Class::Unknown {
+        if failure.class == ErrorKind::Unknown {
             self.remember(key, changed);
         }
     }
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    fn failure(class: Class) -> Failure {
+    fn failure(class: ErrorKind) -> Failure {
         Failure::new(class, "no answer")
     }
 
@@ -106,9 +106,9 @@ mod tests {
     fn a_change_is_returned_once_when_it_is_shown() {
         let mut unconfirmed = Unconfirmed::default();
         let (first, second) = (condition("Waiting", "a", 1), condition("Failing", "b", 1));
-        unconfirmed.write_failed("key", std::slice::from_ref(&first), &failure(Class::Unknown));
-        unconfirmed.write_failed("key", std::slice::from_ref(&second), &failure(Class::Unknown));
-        unconfirmed.write_failed("key", std::slice::from_ref(&second), &failure(Class::Unknown));
+        unconfirmed.write_failed("key", std::slice::from_ref(&first), &failure(ErrorKind::Unknown));
+        unconfirmed.write_failed("key", std::slice::from_ref(&second), &failure(ErrorKind::Unknown));
+        unconfirmed.write_failed("key", std::slice::from_ref(&second), &failure(ErrorKind::Unknown));
         assert_eq!(unconfirmed.take_shown(&"key", &[condition("Waiting", "a", 2)]), []);
         assert_eq!(unconfirmed.take_shown(&"key", &[condition("Failing", "a; b", 1)]), [second]);
         assert_eq!(
@@ -123,7 +123,11 @@ mod tests {
     fn a_change_is_returned_with_the_message_that_is_shown() {
         let mut unconfirmed = Unconfirmed::default();
         for message in ["a", "a; b", "c"] {
-            unconfirmed.write_failed("key", &[condition("Waiting", message, 1)], &failure(Class::Unknown));
+            unconfirmed.write_failed(
+                "key",
+                &[condition("Waiting", message, 1)],
+                &failure(ErrorKind::Unknown),
+            );
         }
         let written = condition("Waiting", "a; b", 1);
         let shown = unconfirmed.take_shown(&"key", std::slice::from_ref(&written));
@@ -146,9 +150,9 @@ mod tests {
     fn a_refused_or_overwritten_change_is_not_returned() {
         let mut unconfirmed = Unconfirmed::default();
         let change = condition("Waiting", "a", 1);
-        unconfirmed.write_failed("key", std::slice::from_ref(&change), &failure(Class::Conflict));
+        unconfirmed.write_failed("key", std::slice::from_ref(&change), &failure(ErrorKind::Conflict));
         assert_eq!(unconfirmed.take_shown(&"key", std::slice::from_ref(&change)), []);
-        unconfirmed.write_failed("key", std::slice::from_ref(&change), &failure(Class::Unknown));
+        unconfirmed.write_failed("key", std::slice::from_ref(&change), &failure(ErrorKind::Unknown));
         unconfirmed.forget(&"key");
         assert_eq!(unconfirmed.take_shown(&"key", &[change]), []);
     }

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube_core::Status;
 use serde_json::{Map, Value, json};
 
-use super::action::{Class, Failure, KubeRequest, Outcome, Subresource, Success};
+use super::action::{ErrorKind, Failure, KubeRequest, Outcome, Subresource, Success};
 use crate::object::{Kind, ObjectRef, ResourceVersion, Uid};
 
 mod generate;
@@ -136,13 +136,13 @@ fn finish(request: http::request::Builder, body: Vec<u8>) -> Result<http::Reques
 }
 
 fn invalid(error: &dyn std::error::Error) -> Failure {
-    Failure::new(Class::Invalid, error.to_string())
+    Failure::new(ErrorKind::Invalid, error.to_string())
 }
 
 fn success(request: &KubeRequest, body: &[u8]) -> Outcome {
     // The meaning of an answer that can't be parsed is unknown.
     let unreadable =
-        |_| Failure::new(Class::Unknown, "the server's answer is not the JSON that was asked for");
+        |_| Failure::new(ErrorKind::Unknown, "the server's answer is not the JSON that was asked for");
     let object = || serde_json::from_slice::<Map<String, Value>>(body).map_err(unreadable);
     match request {
         KubeRequest::Delete { .. } => {
@@ -167,7 +167,7 @@ fn success(request: &KubeRequest, body: &[u8]) -> Outcome {
                 // Go writes a nil list as null.
                 Value::Null if list["kind"].is_string() => Ok(Success::Objects(Vec::new())),
                 Value::Array(items) => Ok(Success::Objects(items.into_iter().map(Arc::new).collect())),
-                _ => Err(Failure::new(Class::Unknown, "the server's answer is no list")),
+                _ => Err(Failure::new(ErrorKind::Unknown, "the server's answer is no list")),
             }
         }
         KubeRequest::Get { .. }
@@ -200,24 +200,24 @@ fn kinds(api_version: &str, list: APIResourceList) -> Vec<Arc<Kind>> {
 /// | everything else | invalid |
 ///
 /// [`decode`] recognises an apply that does not fit its kind's schema, which has code 500 as well: it is invalid.
-pub fn class(code: u16, status: &Status) -> Class {
+pub fn class(code: u16, status: &Status) -> ErrorKind {
     let reason = status.reason.as_str();
     match code {
-        404 if status.details.as_ref().is_some_and(|details| !details.name.is_empty()) => Class::NotFound,
+        404 if status.details.as_ref().is_some_and(|details| !details.name.is_empty()) => ErrorKind::NotFound,
         // No handler has this path: the answer is plain text.
-        404 => Class::KindNotServed,
-        409 if reason == "AlreadyExists" => Class::AlreadyExists,
-        409 => Class::Conflict,
-        401 | 403 => Class::Forbidden,
-        410 => Class::Gone,
-        429 => Class::Throttled,
-        408 | 502 | 504 => Class::Unknown,
+        404 => ErrorKind::KindNotServed,
+        409 if reason == "AlreadyExists" => ErrorKind::AlreadyExists,
+        409 => ErrorKind::Conflict,
+        401 | 403 => ErrorKind::Forbidden,
+        410 => ErrorKind::Gone,
+        429 => ErrorKind::Throttled,
+        408 | 502 | 504 => ErrorKind::Unknown,
         // An error of etcd, such as "etcdserver: request timed out", which may have committed the write; or a panic of the API
         // server. Errors with the reason `InternalError` arise before the write, for example in a webhook.
-        500 if reason.is_empty() => Class::Unknown,
-        500..=599 if matches!(reason, "Timeout" | "ServerTimeout") => Class::Unknown,
-        500..=599 => Class::Unavailable,
-        _ => Class::Invalid,
+        500 if reason.is_empty() => ErrorKind::Unknown,
+        500..=599 if matches!(reason, "Timeout" | "ServerTimeout") => ErrorKind::Unknown,
+        500..=599 => ErrorKind::Unavailable,
+        _ => ErrorKind::Invalid,
     }
 }
 
@@ -230,7 +230,7 @@ const UNFIT: &str = "failed to create typed patch object";
 fn from_answer(code: StatusCode, retry_after: Option<&str>, body: &[u8]) -> Failure {
     let mut status = serde_json::from_slice::<Status>(body).unwrap_or_default();
     let class = match (code, status.reason.as_str()) {
-        (StatusCode::INTERNAL_SERVER_ERROR, "") if status.message.starts_with(UNFIT) => Class::Invalid,
+        (StatusCode::INTERNAL_SERVER_ERROR, "") if status.message.starts_with(UNFIT) => ErrorKind::Invalid,
         _ => class(code.as_u16(), &status),
     };
     let message = if status.message.is_empty() {
@@ -254,28 +254,28 @@ mod tests {
     #[test]
     fn every_code_has_its_class() {
         let table = [
-            (400, "BadRequest", Class::Invalid),
-            (401, "Unauthorized", Class::Forbidden),
-            (403, "Forbidden", Class::Forbidden),
-            (404, "NotFound", Class::KindNotServed),
-            (404, "", Class::KindNotServed),
-            (405, "MethodNotAllowed", Class::Invalid),
-            (408, "", Class::Unknown),
-            (409, "AlreadyExists", Class::AlreadyExists),
-            (409, "Conflict", Class::Conflict),
-            (409, "", Class::Conflict),
-            (410, "Expired", Class::Gone),
-            (413, "RequestEntityTooLarge", Class::Invalid),
-            (415, "UnsupportedMediaType", Class::Invalid),
-            (422, "Invalid", Class::Invalid),
-            (429, "TooManyRequests", Class::Throttled),
-            (500, "InternalError", Class::Unavailable),
-            (500, "ServerTimeout", Class::Unknown),
-            (500, "", Class::Unknown),
-            (502, "", Class::Unknown),
-            (503, "ServiceUnavailable", Class::Unavailable),
-            (503, "", Class::Unavailable),
-            (504, "Timeout", Class::Unknown),
+            (400, "BadRequest", ErrorKind::Invalid),
+            (401, "Unauthorized", ErrorKind::Forbidden),
+            (403, "Forbidden", ErrorKind::Forbidden),
+            (404, "NotFound", ErrorKind::KindNotServed),
+            (404, "", ErrorKind::KindNotServed),
+            (405, "MethodNotAllowed", ErrorKind::Invalid),
+            (408, "", ErrorKind::Unknown),
+            (409, "AlreadyExists", ErrorKind::AlreadyExists),
+            (409, "Conflict", ErrorKind::Conflict),
+            (409, "", ErrorKind::Conflict),
+            (410, "Expired", ErrorKind::Gone),
+            (413, "RequestEntityTooLarge", ErrorKind::Invalid),
+            (415, "UnsupportedMediaType", ErrorKind::Invalid),
+            (422, "Invalid", ErrorKind::Invalid),
+            (429, "TooManyRequests", ErrorKind::Throttled),
+            (500, "InternalError", ErrorKind::Unavailable),
+            (500, "ServerTimeout", ErrorKind::Unknown),
+            (500, "", ErrorKind::Unknown),
+            (502, "", ErrorKind::Unknown),
+            (503, "ServiceUnavailable", ErrorKind::Unavailable),
+            (503, "", ErrorKind::Unavailable),
+            (504, "Timeout", ErrorKind::Unknown),
         ];
         for (code, reason, expected) in table {
             let status = Status { reason: reason.to_owned(), ..Status::default() };
@@ -290,9 +290,9 @@ mod tests {
             "message": "configmaps \"a\" not found", "details": { "name": "a", "kind": "configmaps" },
         });
         let class = |body: &[u8]| from_answer(StatusCode::NOT_FOUND, None, body).class;
-        assert_eq!(class(missing.to_string().as_bytes()), Class::NotFound);
-        assert_eq!(class(b"404 page not found\n"), Class::KindNotServed);
-        assert_eq!(class(b""), Class::KindNotServed);
+        assert_eq!(class(missing.to_string().as_bytes()), ErrorKind::NotFound);
+        assert_eq!(class(b"404 page not found\n"), ErrorKind::KindNotServed);
+        assert_eq!(class(b""), ErrorKind::KindNotServed);
     }
 
     #[test]
@@ -304,7 +304,7 @@ mod tests {
         for body in ["null", "[]", "7", "\"text\"", "<html>"] {
             for request in [get(false), get(true), delete.clone()] {
                 let failure = decode(&request, StatusCode::OK, None, body.as_bytes()).expect_err(body);
-                assert_eq!(failure.class, Class::Unknown, "{body}");
+                assert_eq!(failure.class, ErrorKind::Unknown, "{body}");
             }
         }
     }
@@ -313,11 +313,11 @@ mod tests {
     fn an_apply_that_does_not_fit_its_schema_is_wrong_for_good() {
         let unfit = "failed to create typed patch object (team/a; /v1, Kind=ConfigMap): .dta: field not declared in schema";
         let table = [
-            (500, "", unfit, Class::Invalid),
-            (500, "InternalError", unfit, Class::Unavailable),
-            (503, "", unfit, Class::Unavailable),
-            (500, "", "failed to create typed live object", Class::Unknown),
-            (500, "", "etcdserver: request timed out", Class::Unknown),
+            (500, "", unfit, ErrorKind::Invalid),
+            (500, "InternalError", unfit, ErrorKind::Unavailable),
+            (503, "", unfit, ErrorKind::Unavailable),
+            (500, "", "failed to create typed live object", ErrorKind::Unknown),
+            (500, "", "etcdserver: request timed out", ErrorKind::Unknown),
         ];
         for (code, reason, message, expected) in table {
             let status = json!({ "kind": "Status", "code": code, "reason": reason, "message": message });
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn retry_after_is_read_from_the_header() {
         let failure = from_answer(StatusCode::TOO_MANY_REQUESTS, Some("7"), b"Too many requests\n");
-        assert_eq!(failure.class, Class::Throttled);
+        assert_eq!(failure.class, ErrorKind::Throttled);
         assert_eq!(failure.retry_after, Some(Duration::from_secs(7)));
         assert_eq!(failure.message, "429 Too Many Requests: Too many requests");
     }
@@ -339,7 +339,7 @@ mod tests {
     fn retry_after_is_read_from_the_status_without_a_header() {
         let body = br#"{"kind":"Status","message":"busy","reason":"ServerTimeout","code":500,"details":{"retryAfterSeconds":2}}"#;
         let failure = from_answer(StatusCode::INTERNAL_SERVER_ERROR, None, body);
-        assert_eq!(failure.class, Class::Unknown);
+        assert_eq!(failure.class, ErrorKind::Unknown);
         assert_eq!(failure.retry_after, Some(Duration::from_secs(2)));
         assert_eq!(failure.message, "busy");
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Class, Failure};
-use lockstep_engine::driver::Verdict;
+use lockstep_engine::action::{ErrorKind, Failure};
+use lockstep_engine::scheduler::Verdict;
 use serde::{Deserialize, Serialize};
 
 use super::names::reason::{self, Reason};
@@ -56,32 +56,32 @@ impl ConditionCause {
     /// An action failed. `passing` is the reason if the failure may be temporary.
     pub fn failed(what: &str, passing: Reason, failure: &Failure) -> Self {
         let (reason, remedy) = match failure.class {
-            Class::Forbidden => (
+            ErrorKind::Forbidden => (
                 reason::FORBIDDEN,
                 "; if the operator lacks the permission, grant it (chart value namespaceclass.rbac.rules)",
             ),
-            Class::Invalid => (reason::REJECTED, "; correct the resource in the class"),
-            Class::NotFound
-            | Class::KindNotServed
-            | Class::AlreadyExists
-            | Class::Conflict
-            | Class::Gone
-            | Class::Throttled
-            | Class::Unavailable
-            | Class::Unknown => (passing, ""),
+            ErrorKind::Invalid => (reason::REJECTED, "; correct the resource in the class"),
+            ErrorKind::NotFound
+            | ErrorKind::KindNotServed
+            | ErrorKind::AlreadyExists
+            | ErrorKind::Conflict
+            | ErrorKind::Gone
+            | ErrorKind::Throttled
+            | ErrorKind::Unavailable
+            | ErrorKind::Unknown => (passing, ""),
         };
         Self { reason, message: format!("{what}: {failure}{remedy}"), retry: true }
     }
 
     /// A change of an existing object failed. Some fields can't be changed once they are set.
     pub fn change_failed(what: &str, failure: &Failure) -> Self {
-        let mut trouble = Self::failed(what, reason::APPLY_FAILED, failure);
-        if failure.class == Class::Invalid {
-            trouble.message.push_str(
+        let mut problem = Self::failed(what, reason::APPLY_FAILED, failure);
+        if failure.class == ErrorKind::Invalid {
+            problem.message.push_str(
                 ", or, if a field can't be changed in an object that exists, delete the object: it is created again",
             );
         }
-        trouble
+        problem
     }
 
     /// Another client keeps changing a resource that was applied.
@@ -127,8 +127,8 @@ impl ConditionCause {
 /// Returns a verdict with a retry if that may resolve any of the causes.
 pub fn verdict(causes: &[ConditionCause], recheck: Option<Duration>) -> Verdict {
     // A mistake that users must correct is not a failure of the operator, unless something else has failed.
-    let retried = || causes.iter().filter(|trouble| trouble.retry);
-    match retried().find(|trouble| !trouble.is_users()).or(retried().next()) {
+    let retried = || causes.iter().filter(|problem| problem.retry);
+    match retried().find(|problem| !problem.is_users()).or(retried().next()) {
         Some(first) => Verdict::Retry {
             reason: first.message.clone(),
             backoff: None,

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Answer as _, Class as FailureClass, Outcome, Scope, WatchCommand};
+use lockstep_engine::action::{Action, Answer as _, ErrorKind, Outcome, Scope, WatchCommand};
 use lockstep_engine::backoff::Backoff;
-use lockstep_engine::driver::Verdict;
 use lockstep_engine::machine::{Amount, Measure, Note};
 use lockstep_engine::object::Kind;
 use lockstep_engine::operator::Outbox;
+use lockstep_engine::scheduler::Verdict;
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 
@@ -85,7 +85,7 @@ impl Controller {
         for (api_version, outcome) in asked.iter().zip(outcomes) {
             let kinds = match outcome.kinds() {
                 Ok(kinds) => kinds,
-                Err(failure) if failure.class == FailureClass::KindNotServed => Vec::new(),
+                Err(failure) if failure.class == ErrorKind::KindNotServed => Vec::new(),
                 Err(failure) => {
                     self.store.kinds.fail(api_version, failure);
                     continue;

@@ -54,16 +54,18 @@ impl Kinds {
 
 #[cfg(test)]
 mod tests {
-    use lockstep_engine::outcome::Class;
+    use lockstep_engine::outcome::ErrorKind;
 
     use super::*;
 
     #[test]
     fn a_failure_of_another_class_replaces_one_of_discovery() {
         let mut kinds = Kinds::default();
-        for (class, message, kept) in
-            [(Class::Unavailable, "a", "a"), (Class::Unavailable, "b", "a"), (Class::Forbidden, "c", "c")]
-        {
+        for (class, message, kept) in [
+            (ErrorKind::Unavailable, "a", "a"),
+            (ErrorKind::Unavailable, "b", "a"),
+            (ErrorKind::Forbidden, "c", "c"),
+        ] {
             kinds.fail("v1", Failure::new(class, message));
             assert_eq!(kinds.failure("v1").map(|failure| &*failure.message), Some(kept));
         }

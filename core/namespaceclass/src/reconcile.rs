@@ -1,8 +1,8 @@
 //! The decisions of the operator: one reconcile for each kind of keys.
 
 use lockstep_engine::action::Outcome;
-use lockstep_engine::driver::{Next, Reconcile};
 use lockstep_engine::object::ObjectRef;
+use lockstep_engine::scheduler::{Next, Reconcile};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@
 //!
 //! Source: not in the specification, which removes at once (decision 97).
 
-use lockstep_engine::driver::Verdict;
+use lockstep_engine::scheduler::Verdict;
 use lockstep_engine::time::Now;
 
 use super::controller::{Controller, Key};

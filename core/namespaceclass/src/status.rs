@@ -151,7 +151,7 @@ pub(super) fn after_pass(work: &Work, now: Now) -> (NamespaceClassBindingStatus,
     let applied = listed.len();
     wanted.applied_resources = listed.iter().cloned().collect();
     wanted.pending_resources = pending.difference(listed).cloned().collect();
-    let finding = match causes.iter().min_by_key(|trouble| trouble.rank()) {
+    let finding = match causes.iter().min_by_key(|problem| problem.rank()) {
         None => Finding {
             condition: READY,
             status: Status::True,
@@ -166,7 +166,7 @@ pub(super) fn after_pass(work: &Work, now: Now) -> (NamespaceClassBindingStatus,
             condition: READY,
             status: Status::False,
             reason: worst.reason,
-            message: causes.iter().map(|trouble| trouble.message.as_str()).collect::<Vec<_>>().join("; "),
+            message: causes.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; "),
         },
     };
     let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockstep_crds::namespaceclass::AppliedResource;
-use lockstep_engine::action::{Class as FailureClass, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::cache::Cache;
 use lockstep_engine::object::{Kind, ObjectRef, Uid, metadata};
 use lockstep_engine::pairs;
@@ -190,13 +190,13 @@ impl Store {
     /// failure settled the kind.
     pub fn refuse(&mut self, kind: &Arc<Kind>, failure: Failure) -> bool {
         let Some(resources) = self.resources.get_mut(kind) else { return false };
-        resources.is_missed |= failure.class == FailureClass::KindNotServed;
+        resources.is_missed |= failure.class == ErrorKind::KindNotServed;
         if resources.refused.is_some() {
             return false;
         }
         let is_synced = resources.cache.is_synced();
         let is_refused = match failure.class {
-            FailureClass::Throttled | FailureClass::Gone => !is_synced && resources.is_put_off_again(),
+            ErrorKind::Throttled | ErrorKind::Gone => !is_synced && resources.is_put_off_again(),
             _ if is_refusal(&failure) => !is_synced || resources.fails_again(),
             _ => !is_synced && resources.fails_again(),
         };
@@ -225,7 +225,7 @@ impl Store {
 
 /// Returns whether the server will give the same answer until its configuration changes.
 fn is_refusal(failure: &Failure) -> bool {
-    matches!(failure.class, FailureClass::Forbidden | FailureClass::KindNotServed | FailureClass::Invalid)
+    matches!(failure.class, ErrorKind::Forbidden | ErrorKind::KindNotServed | ErrorKind::Invalid)
 }
 
 /// Returns the key of a resource in the cache of its kind.

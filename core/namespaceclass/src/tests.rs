@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{
-    Action, Class as FailureClass, Failure, KubeRequest, Outcome, Request, Success,
-};
+use lockstep_engine::action::{Action, ErrorKind, Failure, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Machine as _};
 use lockstep_engine::object::{Kind, generation, metadata};
 use lockstep_engine::operator::Config;
@@ -140,7 +138,7 @@ impl TestCluster {
     fn answer(&mut self, action: &Action) -> Outcome {
         let found = |object: Option<Value>| match object {
             Some(object) => Ok(Success::Object(Arc::new(object))),
-            None => Err(Failure::new(FailureClass::NotFound, "there is none")),
+            None => Err(Failure::new(ErrorKind::NotFound, "there is none")),
         };
         match action {
             Action::Kube(KubeRequest::Discover { api_version }) => {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use lockstep_crds::namespaceclass::CONTROLLER;
-use lockstep_engine::action::{Action, Class as FailureClass, Failure, Scope, WatchCommand};
+use lockstep_engine::action::{Action, ErrorKind, Failure, Scope, WatchCommand};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::{Metric, MetricKind};
 use lockstep_engine::object::{Kind, ResourceVersion, metadata};
@@ -210,7 +210,7 @@ impl Control for Controller {
     fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
         // The kind may be gone altogether: it is discovered again before its classes are validated again. Discovery may be
         // stale, so this is done each time that the watch gets this answer.
-        if failure.class == FailureClass::KindNotServed {
+        if failure.class == ErrorKind::KindNotServed {
             self.store.kinds.forget(&kind.api_version());
             self.wake_classes_using(kind);
         }

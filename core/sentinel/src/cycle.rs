@@ -87,11 +87,11 @@ pub struct Cycle {
 
 /// The result for events that were not confirmed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum AfterFailure {
     /// They are sent again.
-    Again,
+    Retry,
     /// They were sent the maximum number of times.
-    GivenUp,
+    GiveUp,
 }
 
 impl Cycle {
@@ -195,18 +195,18 @@ impl Cycle {
         attempts: u32,
         now: Monotonic,
         random: &mut Random,
-    ) -> Fate {
+    ) -> AfterFailure {
         let attempts = attempts + 1;
         self.in_flight -= events.len();
         if attempts >= ATTEMPTS {
             self.held -= events.len();
             self.tally.failed += events.len() as u64;
-            return Fate::GivenUp;
+            return AfterFailure::GiveUp;
         }
         self.retries += 1;
         let at = now + BACKOFF.delay(attempts, random);
         self.retrying.insert((at, self.retries), Batch { events: events.into(), attempts });
-        Fate::Again
+        AfterFailure::Retry
     }
 
     /// Returns when the next work is due, given whether events can be sent.

@@ -15,7 +15,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::backoff::{Backoff, RETRY_AFTER_MAX};
 use lockstep_engine::random::Random;
 use lockstep_engine::time::Monotonic;
@@ -108,15 +108,15 @@ pub struct Progress {
 
 /// The consequence of a page that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Setback {
+pub enum PageVerdict {
     /// It is requested again, after a short delay.
-    Again,
+    Retry,
     /// It is requested again with fewer items.
-    Smaller,
+    RetrySmaller,
     /// It is skipped, so that it does not delay the rest.
-    PassedOver,
+    Skip,
     /// The list is given up.
-    GivenUp,
+    GiveUp,
 }
 
 impl Pager {
@@ -355,44 +355,45 @@ impl Pager {
     }
 
     /// Processes the failure of a page.
-    pub fn failed(&mut self, failure: &Failure, now: Monotonic, random: &mut Random) -> Setback {
+    pub fn failed(&mut self, failure: &Failure, now: Monotonic, random: &mut Random) -> PageVerdict {
         let retry_after = failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
-        if failure.class == Class::Throttled {
+        if failure.class == ErrorKind::Throttled {
             // The page itself is not the problem.
             self.pleas = self.pleas.saturating_add(1);
             let pause = if retry_after.is_zero() { PATIENCE.delay(self.pleas, random) } else { retry_after };
             self.not_before = now + pause;
             self.pause = self.not_before;
-            return Setback::Again;
+            return PageVerdict::Retry;
         }
         self.failures += 1;
         self.not_before = now + BACKOFF.delay(self.failures, random).max(retry_after);
         self.pause = now + retry_after;
-        let is_whole_list = matches!(failure.class, Class::Forbidden | Class::NotFound | Class::Gone);
+        let is_whole_list =
+            matches!(failure.class, ErrorKind::Forbidden | ErrorKind::NotFound | ErrorKind::Gone);
         if !is_whole_list && self.failures < ATTEMPTS && self.passed_over == 0 {
-            return Setback::Again;
+            return PageVerdict::Retry;
         }
         self.pass_over(is_whole_list)
     }
 
     /// Processes a page that is too large to be read, or to arrive in time. A single item that is late is a failure like any
     /// other; one that is too large is skipped.
-    pub fn oversized(&mut self, failure: &Failure, now: Monotonic, random: &mut Random) -> Setback {
+    pub fn oversized(&mut self, failure: &Failure, now: Monotonic, random: &mut Random) -> PageVerdict {
         // In any case the API has answered.
         self.has_read = true;
         let is_divisible = self.widest <= PAGE_SIZE as u64;
         match self.place.smaller().filter(|_| is_divisible) {
             Some(smaller) => {
                 self.resize(smaller);
-                Setback::Smaller
+                PageVerdict::RetrySmaller
             }
-            None if failure.class == Class::Unknown => self.failed(failure, now, random),
+            None if failure.class == ErrorKind::Unknown => self.failed(failure, now, random),
             None => self.pass_over(false),
         }
     }
 
     /// Skips a page, or gives the list up.
-    fn pass_over(&mut self, is_whole_list: bool) -> Setback {
+    fn pass_over(&mut self, is_whole_list: bool) -> PageVerdict {
         let looks_ahead = self.has_read || self.empty_polls.is_multiple_of(LOOK_AHEAD_EVERY);
         let is_last = self.remaining.is_some_and(|remaining| self.place.page * self.size() >= remaining);
         if is_whole_list || self.passed_over == PASSED_OVER_MAX || !(looks_ahead || is_last) {
@@ -401,7 +402,7 @@ impl Pager {
             if !is_whole_list && self.has_read {
                 self.given_up = Some(Place { before: None, ..self.place.clone() });
             }
-            return Setback::GivenUp;
+            return PageVerdict::GiveUp;
         }
         self.failures = 0;
         self.passed_over += 1;
@@ -412,7 +413,7 @@ impl Pager {
             self.place.page += 1;
             self.missed += 1;
         }
-        Setback::PassedOver
+        PageVerdict::Skip
     }
 }
 

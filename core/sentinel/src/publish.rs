@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, ActionId, Answer as _, BrokerRequest, Class, Failure, Outcome};
+use lockstep_engine::action::{Action, ActionId, Answer as _, BrokerRequest, ErrorKind, Failure, Outcome};
 use lockstep_engine::broker::{Broker, CloudEvent};
 use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::time::{Monotonic, Now};
 
-use super::cycle::{Batch, Cycle, Fate};
+use super::cycle::{AfterFailure, Batch, Cycle};
 use super::state::{Asked, Publication, Sentinel};
 use super::status::{self, Finding};
 use super::{event, metrics};
@@ -47,8 +47,8 @@ impl Sentinel {
             }
             Err(failure) => {
                 let reason = match failure.class {
-                    Class::Forbidden => "CredentialsRefused",
-                    Class::Invalid | Class::NotFound => "ConfigurationRefused",
+                    ErrorKind::Forbidden => "CredentialsRefused",
+                    ErrorKind::Invalid | ErrorKind::NotFound => "ConfigurationRefused",
                     _ => "ConnectionFailed",
                 };
                 self.lose_link(now, step);
@@ -83,7 +83,7 @@ impl Sentinel {
     pub(super) fn not_connected(&mut self, reason: &'static str, message: String, now: Now, step: &mut Step) {
         self.link.is_troubled = true;
         self.find(self.publishing(None), now, step);
-        self.trouble(Finding::broken(status::BROKER_CONNECTED, reason, message), now, step);
+        self.report_problem(Finding::broken(status::BROKER_CONNECTED, reason, message), now, step);
     }
 
     /// Returns whether all due events are published, for a cycle that has ended, if there is one.
@@ -146,7 +146,7 @@ impl Sentinel {
         let Publication { cycle: number, batch, loaded, connection } = publication;
         let results = match outcome.published() {
             // None was sent.
-            Err(failure) if failure.class == Class::Unavailable => {
+            Err(failure) if failure.class == ErrorKind::Unavailable => {
                 self.link_lost(connection, &failure, now, step);
                 self.unsent(number, batch);
                 return;
@@ -163,14 +163,14 @@ impl Sentinel {
         let mut why: Option<Failure> = None;
         let mut results = results.into_iter();
         for sent in &*batch.events {
-            let silence = || Err(Failure::new(Class::Unknown, "no answer for this event"));
+            let silence = || Err(Failure::new(ErrorKind::Unknown, "no answer for this event"));
             let Err(failure) = results.next().unwrap_or_else(silence) else {
                 step.notes.push(event::published(sent));
                 continue;
             };
             left.push(event::again(sent, &mut self.random));
             // A broken connection is the most useful reason.
-            if why.as_ref().is_none_or(|why| why.class != Class::Unknown) {
+            if why.as_ref().is_none_or(|why| why.class != ErrorKind::Unknown) {
                 why = Some(failure);
             }
         }
@@ -181,7 +181,7 @@ impl Sentinel {
                 self.link_worked(now, step);
             }
         }
-        if let Some(why) = why.as_ref().filter(|why| why.class == Class::Unknown) {
+        if let Some(why) = why.as_ref().filter(|why| why.class == ErrorKind::Unknown) {
             self.link_lost(connection, why, now, step);
         }
         let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.number == number) else { return };
@@ -190,10 +190,10 @@ impl Sentinel {
         let first = left[0].data["id"].as_str().unwrap_or_default().to_owned();
         let count = left.len();
         let message = match cycle.unconfirmed(left, batch.attempts, now.monotonic, &mut self.random) {
-            Fate::Again => {
+            AfterFailure::Retry => {
                 format!("{} not confirmed and will be sent again (the first: {first}): {why}", were(count))
             }
-            Fate::GivenUp => {
+            AfterFailure::GiveUp => {
                 step.notes.push(loaded.shard.count(metrics::BROKER_ERRORS, count));
                 format!("{} given up for this cycle (the first: {first}): {why}", were(count))
             }
@@ -217,7 +217,7 @@ impl Sentinel {
             self.lose_link(now, step);
             self.link.is_refusing = true;
             let reason =
-                if refusal.class == Class::Throttled { "EventsThrottled" } else { "CredentialsRefused" };
+                if refusal.class == ErrorKind::Throttled { "EventsThrottled" } else { "CredentialsRefused" };
             self.not_connected(reason, refusal.message.clone(), now, step);
         }
     }
@@ -233,7 +233,7 @@ impl Sentinel {
 /// Returns why a broker takes none of the events of a batch: it does not permit that, or asks for a pause. That is not about these
 /// events, so it is no reason to give them up.
 fn refusal_of_all(results: &[Result<(), Failure>]) -> Option<&Failure> {
-    let is_refusal = |failure: &Failure| matches!(failure.class, Class::Forbidden | Class::Throttled);
+    let is_refusal = |failure: &Failure| matches!(failure.class, ErrorKind::Forbidden | ErrorKind::Throttled);
     let all = results.iter().all(|result| result.as_ref().is_err_and(is_refusal));
     results.first()?.as_ref().err().filter(|_| all)
 }

@@ -65,7 +65,7 @@ impl Sentinel {
     }
 
     /// Records a finding that something is wrong, and logs it each time.
-    pub(super) fn trouble(&mut self, finding: Finding, now: Now, step: &mut Step) {
+    pub(super) fn report_problem(&mut self, finding: Finding, now: Now, step: &mut Step) {
         step.notes.push(Note::Warning { message: format!("{}: {}", finding.reason, finding.message) });
         self.find(finding, now, step);
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use lockstep_crds::sentinel::{LastCycle, SentinelConfigStatus};
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::conditions;
 pub use lockstep_engine::conditions::Finding;
 use lockstep_engine::conditions::Status;
@@ -195,12 +195,13 @@ impl Conditions {
 
     /// Records that a write failed. Returns whether that has to be reported: if another client changed or deleted the object,
     /// the watch will show that.
-    pub(super) fn write_failed(&mut self, class: Class, now: Monotonic) -> bool {
+    pub(super) fn write_failed(&mut self, class: ErrorKind, now: Monotonic) -> bool {
         self.is_writing = false;
-        let is_outdated = matches!(class, Class::Conflict | Class::NotFound | Class::KindNotServed);
+        let is_outdated =
+            matches!(class, ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::KindNotServed);
         let retry = match class {
             _ if is_outdated => PACE_URGENT,
-            Class::Forbidden => RETRY_FORBIDDEN,
+            ErrorKind::Forbidden => RETRY_FORBIDDEN,
             _ => RETRY,
         };
         self.retry_at = now + retry;
@@ -280,12 +281,12 @@ mod tests {
     #[test]
     fn a_failed_write_is_repeated_at_its_time() {
         for (class, is_reported, again, after_a_change) in [
-            (Class::Conflict, false, 6, 1),
-            (Class::NotFound, false, 6, 1),
-            (Class::KindNotServed, false, 6, 1),
-            (Class::Unavailable, true, 31, 31),
-            (Class::Invalid, true, 31, 31),
-            (Class::Forbidden, true, 601, 601),
+            (ErrorKind::Conflict, false, 6, 1),
+            (ErrorKind::NotFound, false, 6, 1),
+            (ErrorKind::KindNotServed, false, 6, 1),
+            (ErrorKind::Unavailable, true, 31, 31),
+            (ErrorKind::Invalid, true, 31, 31),
+            (ErrorKind::Forbidden, true, 601, 601),
         ] {
             for (is_changed, again) in [(false, again), (true, after_a_change)] {
                 let (mut conditions, status) = (Conditions::default(), SentinelConfigStatus::default());

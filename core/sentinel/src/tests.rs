@@ -6,7 +6,7 @@ use std::rc::Rc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::SignedDuration;
-use lockstep_engine::action::{BrokerRequest, Class, Failure, Fetch, KubeRequest, Request, Success};
+use lockstep_engine::action::{BrokerRequest, ErrorKind, Failure, Fetch, KubeRequest, Request, Success};
 use lockstep_engine::broker::{Broker, CloudEvent};
 use lockstep_engine::machine::Amount;
 use lockstep_engine::time::Wall;
@@ -17,13 +17,13 @@ use super::*;
 
 mod brokers;
 mod expressions;
+mod failures;
 mod late;
 mod log;
 mod outdated;
 mod parts;
 mod settings;
 mod takeover;
-mod troubles;
 
 /// The start time.
 const START: &str = "2025-10-21T12:00:00Z";
@@ -255,10 +255,10 @@ fn a_broker_that_refuses_breaks_and_comes_back() {
         calls += 1;
         match action {
             Action::Broker(BrokerRequest::Connect { .. }) if calls < 8 => {
-                Err(Failure::new(Class::Forbidden, "rabbitmq:5672 refuses the credentials"))
+                Err(Failure::new(ErrorKind::Forbidden, "rabbitmq:5672 refuses the credentials"))
             }
             Action::Broker(BrokerRequest::Publish { events, .. }) if calls < 16 => {
-                let silence = Failure::new(Class::Unknown, "the connection was lost");
+                let silence = Failure::new(ErrorKind::Unknown, "the connection was lost");
                 let mut results = vec![Err(silence); events.len()];
                 results[0] = Ok(());
                 Ok(Success::Published(results))
@@ -275,7 +275,7 @@ fn a_broker_that_refuses_breaks_and_comes_back() {
 fn events_that_are_refused_again_and_again_are_given_up() {
     let mut bench = Bench::new(|action| match action {
         Action::Broker(BrokerRequest::Publish { events, .. }) => {
-            let nack = Failure::new(Class::Unavailable, "nack");
+            let nack = Failure::new(ErrorKind::Unavailable, "nack");
             Ok(Success::Published(vec![Err(nack); events.len()]))
         }
         action => confirmed(action),
@@ -292,7 +292,7 @@ fn a_cycle_is_a_trace_and_each_publication_a_span_of_it() {
     let mut bench = Bench::new(move |action| match action {
         Action::Broker(BrokerRequest::Publish { events, .. }) => {
             seen.borrow_mut().extend(events.iter().cloned());
-            let nack = Failure::new(Class::Unavailable, "nack");
+            let nack = Failure::new(ErrorKind::Unavailable, "nack");
             Ok(Success::Published(vec![Err(nack); events.len()]))
         }
         action => confirmed(action),
@@ -318,7 +318,7 @@ fn a_cycle_is_a_trace_and_each_publication_a_span_of_it() {
 fn a_cycle_that_is_left_is_a_span_too() {
     let unconfirmed = |action: &Action| match action {
         Action::Broker(BrokerRequest::Publish { events, .. }) => {
-            Ok(Success::Published(vec![Err(Failure::new(Class::Unavailable, "nack")); events.len()]))
+            Ok(Success::Published(vec![Err(Failure::new(ErrorKind::Unavailable, "nack")); events.len()]))
         }
         action => confirmed(action),
     };
@@ -345,14 +345,16 @@ fn a_cycle_that_is_left_is_a_span_too() {
 #[test]
 fn an_api_that_gives_no_list() {
     let html = || Ok(Success::Document("<!DOCTYPE html><title>Sign in</title>".into()));
-    let busy =
-        Failure { retry_after: Some(Duration::from_secs(4)), ..Failure::new(Class::Throttled, "slow down") };
+    let busy = Failure {
+        retry_after: Some(Duration::from_secs(4)),
+        ..Failure::new(ErrorKind::Throttled, "slow down")
+    };
     let mut answers = VecDeque::from([
         html(),
         html(),
         html(),
         Ok(Success::Document("".into())),
-        Err(Failure::new(Class::Forbidden, "401 Unauthorized")),
+        Err(Failure::new(ErrorKind::Forbidden, "401 Unauthorized")),
         Err(busy),
     ]);
     let mut bench = Bench::new(move |action| match action {
@@ -371,7 +373,7 @@ fn a_secret_gives_the_url_and_is_read_again_when_it_is_refused() {
         Action::Kube(KubeRequest::Get { .. }) => {
             reads += 1;
             let url = match reads {
-                1 => return Err(Failure::new(Class::NotFound, "secrets \"rabbit\" not found")),
+                1 => return Err(Failure::new(ErrorKind::NotFound, "secrets \"rabbit\" not found")),
                 2 => "YW1xcDovL3VzZXI6b2xkQHJhYmJpdG1xLw==",
                 _ => "YW1xcDovL3VzZXI6bmV3QHJhYmJpdG1xLw==",
             };
@@ -379,7 +381,7 @@ fn a_secret_gives_the_url_and_is_read_again_when_it_is_refused() {
         }
         Action::Broker(BrokerRequest::Connect { broker }) => match &**broker {
             Broker::RabbitMq { url, .. } if url.reveal().contains("new") => Ok(Success::Done),
-            _ => Err(Failure::new(Class::Forbidden, "rabbitmq:5672 refuses the credentials")),
+            _ => Err(Failure::new(ErrorKind::Forbidden, "rabbitmq:5672 refuses the credentials")),
         },
         action => confirmed(action),
     });

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Class, Failure, Fetch, Outcome, Success};
+use lockstep_engine::action::{Action, ErrorKind, Failure, Fetch, Outcome, Success};
 use lockstep_engine::machine::{Note, Step};
 use lockstep_engine::time::Now;
 
@@ -12,7 +12,7 @@ use super::cycle::Cycle;
 use super::decision::{self, Decision, Judgement};
 use super::fleet::{self, Malformed};
 use super::metrics::{self, operation};
-use super::pager::Setback;
+use super::pager::PageVerdict;
 use super::resource::Resource;
 use super::rules::{Evaluator, ExpressionError};
 use super::state::{Asked, Sentinel};
@@ -54,10 +54,10 @@ impl Sentinel {
                     self.leave_out(&mut cycle, std::mem::take(&mut page.malformed), page.spoiled, step);
                     cycle.pager.took(&mut page).map(|()| Unvisited::new(page, document))
                 });
-                page.map_err(|problem| (Some("InvalidAnswer"), Failure::new(Class::Unknown, problem)))
+                page.map_err(|problem| (Some("InvalidAnswer"), Failure::new(ErrorKind::Unknown, problem)))
             }
             Ok(Success::Oversized { why, is_late }) => {
-                let class = if is_late { Class::Unknown } else { Class::Invalid };
+                let class = if is_late { ErrorKind::Unknown } else { ErrorKind::Invalid };
                 Err((Some(TOO_LARGE), Failure::new(class, why)))
             }
             Ok(answer) => unreachable!("a fetch was answered with {answer:?}"),
@@ -123,26 +123,26 @@ impl Sentinel {
         now: Now,
         step: &mut Step,
     ) {
-        let setback = if cycle.pager.is_done() {
-            Setback::GivenUp
+        let verdict = if cycle.pager.is_done() {
+            PageVerdict::GiveUp
         } else if reason == Some(TOO_LARGE) {
             cycle.pager.oversized(failure, now.monotonic, &mut self.random)
         } else {
             cycle.pager.failed(failure, now.monotonic, &mut self.random)
         };
-        let follows = match setback {
-            Setback::Again => "requesting it again",
-            Setback::Smaller => "requesting fewer resources at a time",
-            Setback::PassedOver => "skipping the page",
-            Setback::GivenUp if cycle.pager.given_up().is_some() => {
+        let follows = match verdict {
+            PageVerdict::Retry => "requesting it again",
+            PageVerdict::RetrySmaller => "requesting fewer resources at a time",
+            PageVerdict::Skip => "skipping the page",
+            PageVerdict::GiveUp if cycle.pager.given_up().is_some() => {
                 "the list was given up; the next poll continues here"
             }
-            Setback::GivenUp => "the list was given up; the next poll begins at page 1",
+            PageVerdict::GiveUp => "the list was given up; the next poll begins at page 1",
         };
         let message = format!("GET {} failed: {failure}; {follows}", config::without_credentials(url));
         // The API may ask for a long pause.
-        let is_put_off = failure.class == Class::Throttled || failure.retry_after.is_some();
-        if matches!(setback, Setback::Again | Setback::Smaller) && !is_put_off {
+        let is_put_off = failure.class == ErrorKind::Throttled || failure.retry_after.is_some();
+        if matches!(verdict, PageVerdict::Retry | PageVerdict::RetrySmaller) && !is_put_off {
             step.notes.push(Note::debug(message));
             return;
         }
@@ -154,9 +154,9 @@ impl Sentinel {
             step.notes.push(Note::Warning { message: message.clone() });
         }
         let reason = reason.unwrap_or(match failure.class {
-            Class::Forbidden => "Forbidden",
-            Class::Invalid | Class::NotFound | Class::Gone => "RequestRefused",
-            Class::Throttled => "Throttled",
+            ErrorKind::Forbidden => "Forbidden",
+            ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Gone => "RequestRefused",
+            ErrorKind::Throttled => "Throttled",
             _ => "Unreachable",
         });
         self.find(Finding::broken(status::FLEET_REACHABLE, reason, message), now, step);

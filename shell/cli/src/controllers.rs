@@ -7,7 +7,7 @@ use kube::Client;
 use lockstep_bridge as bridge;
 use lockstep_crds::CrdSet;
 use lockstep_dpuservice as dpuservice;
-use lockstep_engine::action::{Action, Answer as _, Class, Failure, KubeRequest};
+use lockstep_engine::action::{Action, Answer as _, ErrorKind, Failure, KubeRequest};
 use lockstep_engine::object::Kind;
 use lockstep_engine::operator::{CONCURRENCY, Config};
 use lockstep_engine::recording::{Origin, Recordable};
@@ -101,7 +101,7 @@ pub async fn missing(executor: &Executor, kinds: &[Arc<Kind>]) -> Result<Vec<Arc
         let discover = Action::Kube(KubeRequest::Discover { api_version: kind.api_version() });
         match executor.execute(&discover).await.kinds() {
             Ok(served) if served.contains(kind) => {}
-            Err(failure) if failure.class != Class::KindNotServed => return Err(failure),
+            Err(failure) if failure.class != ErrorKind::KindNotServed => return Err(failure),
             Ok(_) | Err(_) => missing.push(Arc::clone(kind)),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::header::RETRY_AFTER;
 use http_body_util::BodyExt as _;
 use kube::Client;
-use lockstep_engine::action::{Action, BrokerRequest, Class, Failure, Fetch, KubeRequest, Outcome};
+use lockstep_engine::action::{Action, BrokerRequest, ErrorKind, Failure, Fetch, KubeRequest, Outcome};
 use lockstep_engine::wire;
 
 use crate::failure;
@@ -73,7 +73,7 @@ impl Executor {
     pub async fn execute(&self, action: &Action) -> Outcome {
         match action {
             Action::Kube(request) => self.ask_kubernetes(request).await,
-            Action::Watch(_) => Err(Failure::new(Class::Invalid, "a watch is not a request")),
+            Action::Watch(_) => Err(Failure::new(ErrorKind::Invalid, "a watch is not a request")),
             Action::Http(Fetch { url, headers, timeout, keep }) => {
                 self.fetcher.fetch(url, headers, keep, *timeout).await
             }
@@ -92,7 +92,7 @@ impl Executor {
         let encoded = wire::encode(&request, &self.field_manager)?;
         let answer = tokio::time::timeout(self.timeout, self.exchange(&request, encoded)).await;
         answer.unwrap_or_else(|_| {
-            Err(Failure::new(Class::Unknown, format!("no answer within {} s", self.timeout.as_secs())))
+            Err(Failure::new(ErrorKind::Unknown, format!("no answer within {} s", self.timeout.as_secs())))
         })
     }
 
@@ -109,7 +109,10 @@ impl Executor {
 /// Fills a value with random bytes of the operating system.
 pub(crate) fn random(value: &mut [u8]) -> Result<(), Failure> {
     getrandom::fill(value).map_err(|error| {
-        Failure::new(Class::Unavailable, format!("the system gives no random bytes for a Secret: {error}"))
+        Failure::new(
+            ErrorKind::Unavailable,
+            format!("the system gives no random bytes for a Secret: {error}"),
+        )
     })
 }
 

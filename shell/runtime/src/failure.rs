@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::wire::{class, cut};
 
 /// Returns the failure of a request that got no answer, or that the client did not send.
@@ -11,11 +11,11 @@ pub fn from_client(error: &kube::Error) -> Failure {
     use kube::Error;
     let class = match error {
         Error::Api(status) => return from_status(status),
-        Error::BuildRequest(_) | Error::HttpError(_) => Class::Invalid,
+        Error::BuildRequest(_) | Error::HttpError(_) => ErrorKind::Invalid,
         // There were no credentials, so nothing was sent.
-        Error::Auth(_) => Class::Unavailable,
-        Error::Service(error) if never_connected(error.as_ref()) => Class::Unavailable,
-        _ => Class::Unknown,
+        Error::Auth(_) => ErrorKind::Unavailable,
+        Error::Service(error) if never_connected(error.as_ref()) => ErrorKind::Unavailable,
+        _ => ErrorKind::Unknown,
     };
     Failure::new(class, cut(&describe(error)))
 }
@@ -26,11 +26,12 @@ pub(crate) fn from_watch(error: &kube::runtime::watcher::Error) -> Failure {
     match error {
         Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
             let failure = from_client(error);
-            let class = if failure.class == Class::Unknown { Class::Unavailable } else { failure.class };
+            let class =
+                if failure.class == ErrorKind::Unknown { ErrorKind::Unavailable } else { failure.class };
             Failure { class, ..failure }
         }
         Error::WatchError(status) => from_status(status),
-        Error::NoResourceVersion => Failure::new(Class::Invalid, error.to_string()),
+        Error::NoResourceVersion => Failure::new(ErrorKind::Invalid, error.to_string()),
     }
 }
 

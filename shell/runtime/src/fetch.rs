@@ -1,7 +1,7 @@
 //! Reads documents over HTTP.
 //!
 //! An answer is read completely, within bounds, and only the required fields are kept. An answer that is too long, or that is
-//! large and incomplete at the timeout, is [`Success::Oversized`]. Any other late answer is a failure of [`Class::Unknown`]. It
+//! large and incomplete at the timeout, is [`Success::Oversized`]. Any other late answer is a failure of [`ErrorKind::Unknown`]. It
 //! retries nothing: the machines decide when to retry. HTTPS trusts the certificates of the system, or those in the file that
 //! `SSL_CERT_FILE` names, which may change. Messages contain neither the token nor the user information of a URL.
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION};
-use lockstep_engine::action::{Class, Failure, Outcome, Success};
+use lockstep_engine::action::{ErrorKind, Failure, Outcome, Success};
 use lockstep_engine::document::{Condenser, DOCUMENT_MAX_BYTES, Fields, KEPT_MAX_BYTES, TooLong};
 use lockstep_engine::wire::{JSON, cut};
 use reqwest::{Response, Url, redirect};
@@ -76,7 +76,9 @@ impl Fetcher {
                 let why = format!("{came} MiB of the answer came within {timeout:?}, and not all of it");
                 Ok(Success::Oversized { why, is_late: true })
             }
-            Error::Late => Err(Failure::new(Class::Unknown, format!("no whole answer within {timeout:?}"))),
+            Error::Late => {
+                Err(Failure::new(ErrorKind::Unknown, format!("no whole answer within {timeout:?}")))
+            }
             Error::TooLong => {
                 let (document, kept) = (DOCUMENT_MAX_BYTES >> 20, KEPT_MAX_BYTES >> 20);
                 let why = if came > DOCUMENT_MAX_BYTES {
@@ -105,7 +107,7 @@ impl Fetcher {
         document: &mut Condenser,
     ) -> Result<(), Error> {
         let mut url = Url::parse(url)
-            .map_err(|error| Failure::new(Class::Invalid, format!("the URL cannot be used: {error}")))?;
+            .map_err(|error| Failure::new(ErrorKind::Invalid, format!("the URL cannot be used: {error}")))?;
         if token.is_some() {
             // Credentials in the URL would be sent as well. A URL whose scheme permits none has none.
             let _none = url.set_username("").and_then(|()| url.set_password(None));
@@ -168,6 +170,6 @@ async fn read_document(response: &mut Response, document: &mut Condenser) -> Res
 fn text(document: Condenser) -> Result<Success, Error> {
     match document.finish() {
         Some(document) => Ok(Success::Document(document)),
-        None => Err(Failure::new(Class::Invalid, "the answer is not UTF-8").into()),
+        None => Err(Failure::new(ErrorKind::Invalid, "the answer is not UTF-8").into()),
     }
 }

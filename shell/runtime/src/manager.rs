@@ -72,10 +72,10 @@ impl Manager {
         self.metrics.declare(election.metrics()).expect("no two machines declare the same metric");
         let (sink, notes) = mpsc::unbounded_channel();
         let observer = Observer::new(self.metrics.clone()).with_sink(sink);
-        let farewell = Some(Event::LeadershipChanged { leading: false });
+        let final_event = Some(Event::LeadershipChanged { leading: false });
         // Requests that the election no longer waits for must end as well. Otherwise a hanging write would keep the process
         // from ending after the lease is released.
-        let options = Options { timeout: lease::PATIENCE, farewell, ..Options::default() };
+        let options = Options { timeout: lease::PATIENCE, final_event, ..Options::default() };
         self.election = Some((self.driver(election, client, observer, options), notes));
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use lockstep_engine::action::{Class, Failure, Outcome, Success};
+use lockstep_engine::action::{ErrorKind, Failure, Outcome, Success};
 use lockstep_engine::broker::{Broker, CloudEvent};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::Instant;
@@ -81,13 +81,13 @@ impl Publisher {
     /// Publishes events in their order, and waits for the broker's confirm of each, for at most 30 s.
     pub async fn publish(&self, broker: &Arc<Broker>, events: &[CloudEvent]) -> Outcome {
         if let Some(consumer) = &self.in_process {
-            let nack = |_| Failure::new(Class::Unavailable, "the consumer of this process has ended");
+            let nack = |_| Failure::new(ErrorKind::Unavailable, "the consumer of this process has ended");
             let taken = |event: &CloudEvent| consumer.send(event.clone()).map_err(nack);
             return Ok(Success::Published(events.iter().map(taken).collect()));
         }
         let Some(open) = self.connected(broker) else {
             let message = format!("no connection to this {} broker is open", broker.name());
-            return Err(Failure::new(Class::Unavailable, message));
+            return Err(Failure::new(ErrorKind::Unavailable, message));
         };
         if let Some(failure) = open.connection.pause() {
             return Err(failure);
@@ -113,7 +113,7 @@ impl Publisher {
     }
 }
 
-/// Connects to the broker; fails with [`Class::Invalid`] for a kind of broker that is not in this build.
+/// Connects to the broker; fails with [`ErrorKind::Invalid`] for a kind of broker that is not in this build.
 #[cfg_attr(
     not(any(feature = "pubsub", feature = "rabbitmq")),
     expect(clippy::unused_async, reason = "only the brokers that a build contains are waited for")
@@ -129,7 +129,7 @@ async fn open(broker: &Broker) -> Result<Box<dyn Connection>, Failure> {
             let name = other.name();
             let message =
                 format!("this build of lockstep can't publish to {name}; build it with that feature");
-            Err(Failure::new(Class::Invalid, message))
+            Err(Failure::new(ErrorKind::Invalid, message))
         }
     }
 }

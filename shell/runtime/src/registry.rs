@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use lockstep_engine::action::{Class, Failure, Outcome, Success};
+use lockstep_engine::action::{ErrorKind, Failure, Outcome, Success};
 use lockstep_engine::broker::SecretString;
 use lockstep_engine::image::{FoundImage, ImageReference, is_digest};
 use lockstep_engine::wire::cut;
@@ -57,19 +57,21 @@ impl Default for Registries {
 impl Registries {
     /// Queries an image. Credentials have the form `user:password`. The whole query may take as long as `timeout`.
     pub async fn find(&self, image: &str, credentials: Option<&SecretString>, timeout: Duration) -> Outcome {
-        let image = ImageReference::parse(image).map_err(|problem| Failure::new(Class::Invalid, problem))?;
+        let image =
+            ImageReference::parse(image).map_err(|problem| Failure::new(ErrorKind::Invalid, problem))?;
         let client = self.client.get()?;
         let session = Session::new(&client, &image, credentials)?;
         match tokio::time::timeout(timeout, find(session, &image)).await {
             Ok(Ok(found)) => Ok(Success::Image(found)),
             // An unexpected answer says nothing about the image.
             Ok(Err(failure)) => {
-                let class = if failure.class == Class::Invalid { Class::Unavailable } else { failure.class };
+                let class =
+                    if failure.class == ErrorKind::Invalid { ErrorKind::Unavailable } else { failure.class };
                 Err(Failure { class, message: cut(&failure.message), ..failure })
             }
             Err(_) => {
                 let message = format!("{}: no whole answer within {timeout:?}", image.registry);
-                Err(Failure::new(Class::Unknown, message))
+                Err(Failure::new(ErrorKind::Unknown, message))
             }
         }
     }
@@ -80,7 +82,7 @@ async fn find(mut session: Session<'_>, image: &ImageReference) -> Result<FoundI
     let answer = session.ask(Method::HEAD, &format!("manifests/{name}")).await?;
     let Some(digest) = image.digest.clone().or_else(|| digest_header(&answer)) else {
         let message = format!("{}: the answer contains no digest", image.registry);
-        return Err(Failure::new(Class::Invalid, message));
+        return Err(Failure::new(ErrorKind::Invalid, message));
     };
     let release = if image.tag.is_none() { release(&mut session, &digest).await? } else { None };
     Ok(FoundImage { digest, release })
@@ -95,7 +97,12 @@ fn digest_header(answer: &Response) -> Option<String> {
 /// returned.
 async fn release(session: &mut Session<'_>, digest: &str) -> Result<Option<String>, Failure> {
     match read_release(session, digest).await {
-        Err(failure) if matches!(failure.class, Class::Throttled | Class::Unavailable | Class::Unknown) => {
+        Err(failure)
+            if matches!(
+                failure.class,
+                ErrorKind::Throttled | ErrorKind::Unavailable | ErrorKind::Unknown
+            ) =>
+        {
             Err(failure)
         }
         release => Ok(release.ok().flatten()),

@@ -42,7 +42,7 @@ pub struct Options {
     /// How long to wait for requests in flight at shutdown.
     pub grace: Duration,
     /// The last event of the machine, at shutdown. The requests that it returns are still executed within the grace period.
-    pub farewell: Option<Event>,
+    pub final_event: Option<Event>,
     /// Keeps the connection to the message broker, for machines that publish.
     pub publisher: Publisher,
     /// Exports the spans of published events, and of everything else that belongs to traces.
@@ -60,7 +60,7 @@ impl Default for Options {
             timeout: execute::TIMEOUT,
             random: execute::random,
             grace: Duration::from_secs(5),
-            farewell: None,
+            final_event: None,
             publisher: Publisher::default(),
             spans: None,
             conditions_of: Vec::new(),
@@ -243,9 +243,9 @@ impl Driver {
         let end = Instant::now() + self.options.grace;
         self.watches.stop_all();
         self.requests.keep_writes_in_flight();
-        let farewell = self.options.farewell.take();
-        let steps_on = farewell.is_some();
-        if let Some(event) = farewell {
+        let final_event = self.options.final_event.take();
+        let steps_on = final_event.is_some();
+        if let Some(event) = final_event {
             self.turn(event);
         }
         while !self.requests.is_empty() {

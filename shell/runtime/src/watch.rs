@@ -8,7 +8,7 @@ use futures::{FutureExt as _, StreamExt as _, pin_mut};
 use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource};
-use lockstep_engine::action::{Class, Failure, Scope};
+use lockstep_engine::action::{ErrorKind, Failure, Scope};
 use lockstep_engine::backoff::{Backoff, RETRY_AFTER_MAX};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::Kind;
@@ -86,7 +86,7 @@ pub(crate) async fn follow<T: Send>(
             return;
         }
         // Without this event, nothing would show that the watch receives no more events.
-        let failure = Failure::new(Class::Unavailable, "the watch panicked; this is a bug in Lockstep");
+        let failure = Failure::new(ErrorKind::Unavailable, "the watch panicked; this is a bug in Lockstep");
         if !outlet.send(watch_failed(&kind, &failure)).await {
             return;
         }
@@ -162,7 +162,8 @@ async fn keep_watching<K, T>(
                     let failure = failure::from_watch(&error);
                     let is_of_watch =
                         matches!(error, watcher::Error::WatchStartFailed(_) | watcher::Error::WatchError(_));
-                    is_doubted |= is_of_watch && matches!(failure.class, Class::Forbidden | Class::Invalid);
+                    is_doubted |=
+                        is_of_watch && matches!(failure.class, ErrorKind::Forbidden | ErrorKind::Invalid);
                     (watch_failed(kind, &failure), Some((failure, is_lost)))
                 }
             };
@@ -175,7 +176,11 @@ async fn keep_watching<K, T>(
                 // for another reason may have missed anything, and the machine that got the failure waits for a new list.
                 let is_refused = matches!(
                     failure.class,
-                    Class::Gone | Class::Forbidden | Class::NotFound | Class::KindNotServed | Class::Invalid
+                    ErrorKind::Gone
+                        | ErrorKind::Forbidden
+                        | ErrorKind::NotFound
+                        | ErrorKind::KindNotServed
+                        | ErrorKind::Invalid
                 );
                 if is_refused || is_doubted || is_lost {
                     break;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use reqwest::{Client, ClientBuilder, Response, redirect, retry};
 
 use crate::failure::describe;
@@ -59,7 +59,7 @@ pub(crate) fn client(redirects: Redirects) -> Result<Client, Failure> {
         .build()
         // A system without certificates can still use HTTP.
         .or_else(|_| builder(redirects).tls_certs_only([]).build())
-        .map_err(|error| Failure::new(Class::Unavailable, describe(&error)))
+        .map_err(|error| Failure::new(ErrorKind::Unavailable, describe(&error)))
 }
 
 /// Selects the cryptography provider of the process, for libraries without one of their own.
@@ -90,11 +90,11 @@ pub(crate) async fn read(response: &mut Response, limit: usize, body: &mut Vec<u
 /// Classifies the error of a request without a complete answer.
 pub(crate) fn unanswered(error: reqwest::Error) -> Failure {
     let class = if error.is_connect() {
-        Class::Unavailable
+        ErrorKind::Unavailable
     } else if error.is_builder() {
-        Class::Invalid
+        ErrorKind::Invalid
     } else {
-        Class::Unknown
+        ErrorKind::Unknown
     };
     Failure::new(class, describe(&error.without_url()))
 }

@@ -110,7 +110,7 @@ impl Controller for ArgoCd {
                 continue;
             }
             look.record();
-            let release = self.tend(look, &target, application);
+            let release = self.reconcile(look, &target, application);
             // An Application that is being deleted depends on further objects.
             if let Some(waits) = look.recorded().filter(|_| !is_deleting(application)) {
                 let release = release.map(|target| {
@@ -142,7 +142,7 @@ impl ArgoCd {
     }
 
     /// Executes the pending work for one Application. Returns the location of its release, if it is known.
-    fn tend(
+    fn reconcile(
         &mut self,
         look: &mut ReadView<'_>,
         target: &ObjectRef,
@@ -155,7 +155,7 @@ impl ArgoCd {
         }
         let has_operation = !application["operation"].is_null();
         if is_deleting(application) && !has_operation {
-            deletion::tend(look, target, application, &destination, &mut self.kubeconfigs);
+            deletion::reconcile(look, target, application, &destination, &mut self.kubeconfigs);
             return None;
         }
         let compared = compare::compare(
@@ -167,7 +167,7 @@ impl ArgoCd {
             &mut self.cache,
         );
         if !has_operation || operation::go_on(look, target, application, &compared) {
-            status::tend(look, target, application, &compared);
+            status::reconcile(look, target, application, &compared);
         }
         match compared {
             Compared::Done(found) => Some(found.target),

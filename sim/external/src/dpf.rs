@@ -46,13 +46,13 @@ impl Controller for Dpf {
             }
             match FINALIZERS.iter().find_map(|held| finalizer::add(&target, cluster, held)) {
                 Some(enter) => look.ask(enter),
-                None => tend(look, &target, cluster, &mut self.kubeconfigs),
+                None => reconcile(look, &target, cluster, &mut self.kubeconfigs),
             }
         }
     }
 }
 
-fn tend(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, kubeconfigs: &mut Kubeconfigs) {
+fn reconcile(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, kubeconfigs: &mut Kubeconfigs) {
     let mut status = cluster["status"].clone();
     let phase = status["phase"].as_str().unwrap_or("Pending").to_owned();
     if phase == "Pending" {
@@ -101,7 +101,7 @@ fn tend(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, kubeconfig
 /// Returns why the cluster is not healthy: its kubeconfig is invalid, or it is unreachable.
 fn sickness(look: &ReadView<'_>, cluster: &Value, kubeconfigs: &mut Kubeconfigs) -> Option<String> {
     match kubeconfigs.access(look, cluster) {
-        Err(trouble) => Some(trouble),
+        Err(problem) => Some(problem),
         Ok(access) => (!is_reachable(cluster)).then(|| format!("{} does not answer.", access.server)),
     }
 }

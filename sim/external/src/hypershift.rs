@@ -78,14 +78,14 @@ impl Controller for HyperShift {
         }
         for pool in look.all(&node_pool_kind()) {
             let target = reference(&node_pool_kind(), pool);
-            look.part(&target, |look| node_pool::tend(look, &target, pool));
+            look.part(&target, |look| node_pool::reconcile(look, &target, pool));
         }
         for cluster in look.all(&hosted_cluster_kind()) {
             let target = reference(&hosted_cluster_kind(), cluster);
             if is_deleting(cluster) {
-                teardown::tend(look, &target, cluster);
+                teardown::reconcile(look, &target, cluster);
             } else {
-                look.part(&target, |look| control_plane::tend(look, &target, cluster, self.routes));
+                look.part(&target, |look| control_plane::reconcile(look, &target, cluster, self.routes));
             }
         }
     }

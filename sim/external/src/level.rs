@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_engine::action::{
-    Action, ActionId, Class, KubeRequest, Outcome, Request, Scope, Success, WatchCommand,
+    Action, ActionId, ErrorKind, KubeRequest, Outcome, Request, Scope, Success, WatchCommand,
 };
 use lockstep_engine::cache::{Cache, Cached};
 use lockstep_engine::machine::{Deadline, DeadlineReason, Event, Machine, Step};
@@ -95,7 +95,7 @@ impl<C: Controller> Level<C> {
             }
             Err(failure)
                 if !(matches!(action, Action::Kube(KubeRequest::Delete { .. }))
-                    && failure.class == Class::NotFound) =>
+                    && failure.class == ErrorKind::NotFound) =>
             {
                 self.controller.failed(target);
                 self.held_back.insert(target.clone(), now.monotonic + RETRY);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use lockstep_engine::action::{Action, Class, Failure, Outcome, ResolveImage, Success};
+use lockstep_engine::action::{Action, ErrorKind, Failure, Outcome, ResolveImage, Success};
 use lockstep_engine::broker::SecretString;
 use lockstep_engine::image::{FoundImage, ImageReference};
 use lockstep_sim::cluster::ExternalSystems;
@@ -43,17 +43,20 @@ pub struct Registry {
 impl Registry {
     /// Resolves an image with these credentials. A malformed reference is refused without a query.
     pub fn find(&self, reference: &str, credentials: Option<&str>) -> Result<FoundImage, Failure> {
-        ImageReference::parse(reference).map_err(|problem| Failure::new(Class::Invalid, problem))?;
+        ImageReference::parse(reference).map_err(|problem| Failure::new(ErrorKind::Invalid, problem))?;
         let refused = || {
-            Failure::new(Class::Forbidden, "unauthorized: access to the requested resource is not authorized")
+            Failure::new(
+                ErrorKind::Forbidden,
+                "unauthorized: access to the requested resource is not authorized",
+            )
         };
         match self.health {
             Health::Up => {}
-            Health::Down => return Err(Failure::new(Class::Unavailable, "connection refused")),
+            Health::Down => return Err(Failure::new(ErrorKind::Unavailable, "connection refused")),
             Health::Forbidden => return Err(refused()),
         }
         let image = self.images.get(reference);
-        let image = image.ok_or_else(|| Failure::new(Class::NotFound, "manifest unknown"))?;
+        let image = image.ok_or_else(|| Failure::new(ErrorKind::NotFound, "manifest unknown"))?;
         if image.credentials.is_some() && image.credentials.as_deref() != credentials {
             return Err(refused());
         }
@@ -71,7 +74,7 @@ impl ExternalSystems for Registry {
 
     fn carry_out(&mut self, _: usize, action: &Action, _: Timestamp) -> Outcome {
         let Action::Registry(ResolveImage { image, credentials }) = action else {
-            return Err(Failure::new(Class::Invalid, "a registry only knows images"));
+            return Err(Failure::new(ErrorKind::Invalid, "a registry only knows images"));
         };
         self.find(image, credentials.as_ref().map(SecretString::reveal)).map(Success::Image)
     }
@@ -103,11 +106,11 @@ mod tests {
         let release = Some("4.19.0".to_owned());
         assert_eq!(class(Health::Up, "r.example/a:4.19.0", None), Ok(None));
         assert_eq!(class(Health::Up, BY_DIGEST, Some("me:secret")), Ok(release));
-        assert_eq!(class(Health::Up, BY_DIGEST, Some("me:wrong")), Err(Class::Forbidden));
-        assert_eq!(class(Health::Up, BY_DIGEST, None), Err(Class::Forbidden));
-        assert_eq!(class(Health::Up, "r.example/b:1", None), Err(Class::NotFound));
-        assert_eq!(class(Health::Down, "r.example/A:4.19.0", None), Err(Class::Invalid));
-        assert_eq!(class(Health::Down, "r.example/a:4.19.0", None), Err(Class::Unavailable));
-        assert_eq!(class(Health::Forbidden, "r.example/a:4.19.0", None), Err(Class::Forbidden));
+        assert_eq!(class(Health::Up, BY_DIGEST, Some("me:wrong")), Err(ErrorKind::Forbidden));
+        assert_eq!(class(Health::Up, BY_DIGEST, None), Err(ErrorKind::Forbidden));
+        assert_eq!(class(Health::Up, "r.example/b:1", None), Err(ErrorKind::NotFound));
+        assert_eq!(class(Health::Down, "r.example/A:4.19.0", None), Err(ErrorKind::Invalid));
+        assert_eq!(class(Health::Down, "r.example/a:4.19.0", None), Err(ErrorKind::Unavailable));
+        assert_eq!(class(Health::Forbidden, "r.example/a:4.19.0", None), Err(ErrorKind::Forbidden));
     }
 }

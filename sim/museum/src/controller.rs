@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use lockstep_engine::driver::Verdict;
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::{Kind, Name, ObjectRef};
+use lockstep_engine::scheduler::Verdict;
 use serde_json::Value;
 
 use crate::pass::{Pass, Stop};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use lockstep_engine::action::{Action, KubeRequest, Scope};
-use lockstep_engine::driver::Verdict;
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, label, metadata, precondition};
+use lockstep_engine::scheduler::Verdict;
 use lockstep_engine::write;
 use serde_json::{Value, json};
 

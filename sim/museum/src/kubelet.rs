@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, KubeRequest, Subresource};
-use lockstep_engine::driver::Verdict;
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{Kind, Name, generation, is_deleting, precondition};
+use lockstep_engine::scheduler::Verdict;
 use serde_json::json;
 
 use crate::controller::{Controller, Seen};

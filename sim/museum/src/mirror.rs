@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, KubeRequest};
-use lockstep_engine::driver::Verdict;
 use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, label, metadata, precondition};
+use lockstep_engine::scheduler::Verdict;
 use lockstep_engine::{finalizer, write};
 use serde_json::{Value, json};
 

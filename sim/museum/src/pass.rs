@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockstep_engine::action::{Action, Answer as _, Failure, KubeRequest, Outcome, Scope, Success};
-use lockstep_engine::driver::Verdict;
 use lockstep_engine::object::{Kind, ObjectRef};
+use lockstep_engine::scheduler::Verdict;
 use lockstep_engine::time::Now;
 use serde_json::Value;
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use lockstep_engine::action::{Action, Outcome, Scope, WatchCommand};
 use lockstep_engine::backoff::Backoff;
-use lockstep_engine::driver::{Driver, Next, Reconcile, Settings, Verdict};
 use lockstep_engine::machine::{Deadline, Event, Machine, Step};
 use lockstep_engine::object::{Kind, Name, ObjectRef};
+use lockstep_engine::scheduler::{Next, PassScheduler, Reconcile, Settings, Verdict};
 use lockstep_engine::time::Now;
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ const RESYNC: Duration = Duration::from_hours(2);
 /// A process that runs a controller.
 #[derive(Debug)]
 pub struct Process<C> {
-    driver: Driver<Name, Waiting>,
+    scheduler: PassScheduler<Name, Waiting>,
     runner: Runner<C>,
     /// The objects of lists in progress.
     listing: BTreeMap<Arc<Kind>, BTreeSet<ObjectRef>>,
@@ -58,7 +58,7 @@ impl<C: Controller> Process<C> {
             writing: BTreeSet::new(),
         };
         Self {
-            driver: Driver::new(settings),
+            scheduler: PassScheduler::new(settings),
             runner,
             listing: BTreeMap::new(),
             watches: BTreeMap::new(),
@@ -71,8 +71,8 @@ impl<C: Controller> Process<C> {
         for key in controller.keys(&Seen { kind, object, cause, objects }) {
             let is_ignored = controller.ignores_while_writing() && writing.contains(&key);
             // All keys are enqueued on becoming leader.
-            if self.driver.is_leading() && !is_ignored {
-                self.driver.enqueue(key, now);
+            if self.scheduler.is_leading() && !is_ignored {
+                self.scheduler.enqueue(key, now);
             }
         }
     }
@@ -152,29 +152,29 @@ impl<C: Controller> Machine for Process<C> {
             Event::Started => {
                 for kind in self.runner.controller.watches() {
                     let watch = Action::Watch(WatchCommand::Start { kind, scope: Scope::default() });
-                    step.requests.push(self.driver.request(watch));
+                    step.requests.push(self.scheduler.request(watch));
                 }
             }
             Event::LeadershipChanged { leading } => {
-                self.driver.set_leading(leading);
+                self.scheduler.set_leading(leading);
                 self.enqueue_all(now);
             }
             Event::Finished { id, outcome } => {
-                self.driver.finish(&mut self.runner, id, outcome, now, &mut step);
+                self.scheduler.finish(&mut self.runner, id, outcome, now, &mut step);
             }
             event => self.watched(event, now),
         }
-        if self.driver.is_resync_due(now) {
+        if self.scheduler.is_resync_due(now) {
             self.enqueue_all(now);
         }
         if self.is_synced() {
-            self.driver.run(&mut self.runner, now, &mut step);
+            self.scheduler.run(&mut self.runner, now, &mut step);
         }
         step
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        self.driver.deadline()
+        self.scheduler.deadline()
     }
 
     fn is_synced(&self) -> bool {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Class, KubeRequest, Subresource};
-use lockstep_engine::driver::Verdict;
+use lockstep_engine::action::{Action, ErrorKind, KubeRequest, Subresource};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::{Kind, Name, generation, is_deleting, precondition};
+use lockstep_engine::scheduler::Verdict;
 use lockstep_engine::write;
 use serde_json::{Value, json};
 
@@ -140,7 +140,7 @@ impl Reporter {
         let metadata = if self.has(Bug::OverwritesConditions) { json!({}) } else { precondition(app) };
         match pass.send(patch_status(key, &metadata, &status))? {
             Ok(_) => Ok(Verdict::Converged),
-            Err(failure) if failure.class == Class::Conflict => {
+            Err(failure) if failure.class == ErrorKind::Conflict => {
                 self.conflict(key, status, pass, failure.into())
             }
             Err(failure) => Err(failure.into()),

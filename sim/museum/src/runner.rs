@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Class, KubeRequest, Subresource};
-use lockstep_engine::driver::Verdict;
+use lockstep_engine::action::{Action, ErrorKind, KubeRequest, Subresource};
 use lockstep_engine::object::{Kind, Name, generation, is_deleting, precondition};
+use lockstep_engine::scheduler::Verdict;
 use lockstep_engine::write;
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ impl Runner {
         }
         match pass.send(create)? {
             Err(failure)
-                if self.has(Bug::FailsForGoodOnExisting) && failure.class == Class::AlreadyExists =>
+                if self.has(Bug::FailsForGoodOnExisting) && failure.class == ErrorKind::AlreadyExists =>
             {
                 let failed = json!({ "failed": generation(app) });
                 pass.write(patch_status(key, &precondition(app), &failed)).map(|()| Verdict::Converged)

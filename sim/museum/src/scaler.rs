@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::driver::Verdict;
 use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, metadata};
+use lockstep_engine::scheduler::Verdict;
 use lockstep_engine::write;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::random::Random;
 
 use super::plan::{Fault, Plan, What};
@@ -148,9 +148,9 @@ impl Draw<'_> {
     }
 
     fn what(&mut self, name: &str) -> What {
-        if let Some(class) = Class::ALL.into_iter().find(|class| class.name() == name) {
+        if let Some(class) = ErrorKind::ALL.into_iter().find(|class| class.name() == name) {
             let has_retry_after =
-                class == Class::Throttled || (class == Class::Unavailable && self.below(2) == 0);
+                class == ErrorKind::Throttled || (class == ErrorKind::Unavailable && self.below(2) == 0);
             let retry_after_ms = has_retry_after.then(|| 1000 * (1 + self.below(30)));
             return What::Fail { class, retry_after_ms };
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockstep_apiserver::server::ApiServer;
 use lockstep_engine::action::{
-    Action, Class, Failure, KubeRequest, Outcome, Request, ResolveImage, Subresource, Success,
+    Action, ErrorKind, Failure, KubeRequest, Outcome, Request, ResolveImage, Subresource, Success,
 };
 use lockstep_engine::machine::{Event, Note, ReconcileResult};
 use lockstep_engine::object::{Kind, ObjectRef, generation, is_deleting, metadata};
@@ -103,11 +103,11 @@ impl WrittenEvent {
         self.refused = outcome.as_ref().is_err_and(|failure| {
             matches!(
                 failure.class,
-                Class::AlreadyExists
-                    | Class::Forbidden
-                    | Class::Invalid
-                    | Class::NotFound
-                    | Class::KindNotServed
+                ErrorKind::AlreadyExists
+                    | ErrorKind::Forbidden
+                    | ErrorKind::Invalid
+                    | ErrorKind::NotFound
+                    | ErrorKind::KindNotServed
             )
         });
     }
@@ -131,7 +131,7 @@ pub struct History {
     /// The writes of processes in the last minute, by object.
     pub(super) writes: BTreeMap<ObjectRef, VecDeque<Duration>>,
     /// The operations and injected faults of the last minute.
-    pub(super) stirred: VecDeque<Duration>,
+    pub(super) disturbances: VecDeque<Duration>,
     /// The last write of a process while another one of its controller led as well.
     pub(super) two_led: Option<Duration>,
     /// The images that a registry was reported to have.
@@ -235,8 +235,8 @@ impl History {
     }
 
     /// Records a fault or an operation, which may cause writes by processes.
-    pub(super) fn stir(&mut self, at: Duration) {
-        self.stirred.push_back(at);
+    pub(super) fn disturb(&mut self, at: Duration) {
+        self.disturbances.push_back(at);
     }
 
     /// Returns whether a process leads, and another one of its controller does.
@@ -252,7 +252,7 @@ impl History {
         match &entry.what {
             What::Started { process } => {
                 self.processes.insert(*process, Arc::default());
-                self.stir(at);
+                self.disturb(at);
             }
             What::Died { process } => {
                 if let Some(state) = self.processes.remove(process) {
@@ -295,7 +295,7 @@ impl History {
                     patch,
                     subresource: Some(Subresource::Status),
                 }) = &carried.action
-                    && carried.failed == Some(Class::Unknown)
+                    && carried.failed == Some(ErrorKind::Unknown)
                     && let Some(shown) =
                         self.versions(target).last().and_then(|version| version.object.clone())
                     && let Some(state) = self.processes.get_mut(&carried.process).map(Arc::make_mut)
@@ -316,7 +316,7 @@ impl History {
             What::Changed(change) => {
                 match change.by {
                     Author::Process(_) => self.changes_of_request.push(change.clone()),
-                    Author::Client(_) | Author::ControlPlane => self.stir(at),
+                    Author::Client(_) | Author::ControlPlane => self.disturb(at),
                 }
                 if announced::changes_conditions(change) {
                     for (process, state) in &mut self.processes {
@@ -330,7 +330,7 @@ impl History {
                 versions.entry(change.object.clone()).or_default().push(version);
             }
         }
-        forget(&mut self.stirred, at, MINUTE);
+        forget(&mut self.disturbances, at, MINUTE);
     }
 }
 
@@ -411,7 +411,7 @@ impl ProcessState {
                 }
             }
             Event::WatchFailed { kind, failure }
-                if matches!(failure.class, Class::Forbidden | Class::KindNotServed) =>
+                if matches!(failure.class, ErrorKind::Forbidden | ErrorKind::KindNotServed) =>
             {
                 self.refused.entry(Arc::clone(kind)).or_insert(at);
             }

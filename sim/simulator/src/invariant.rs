@@ -121,7 +121,7 @@ pub const SAFETY: &[Invariant] = &[
 /// minute, each with two writes, and a late watch event makes it start again.
 const WRITES_MAX: usize = 24;
 /// Additional writes allowed for each operation or fault in that minute.
-const WRITES_FOR_EACH_STIR: usize = 3;
+const WRITES_FOR_EACH_DISTURBANCE: usize = 3;
 
 fn only_own_objects_are_changed(moment: &Moment<'_>) -> Result<(), String> {
     moment.permitted.clone()
@@ -288,12 +288,12 @@ fn write_rate_is_bounded(moment: &Moment<'_>) -> Result<(), String> {
     let writes = history.writes.get(target).map_or(0, |writes| {
         writes.iter().filter(|at| **at + super::history::MINUTE >= moment.entry.at).count()
     });
-    let stirred = history.stirred.len();
+    let disturbances = history.disturbances.len();
     // Two leaders may overwrite each other's status until one of them stops.
     let is_by_two = history.two_led.is_some_and(|at| at + super::history::MINUTE >= moment.entry.at);
-    if !is_by_two && writes > WRITES_MAX + WRITES_FOR_EACH_STIR * stirred {
+    if !is_by_two && writes > WRITES_MAX + WRITES_FOR_EACH_DISTURBANCE * disturbances {
         return Err(format!(
-            "{target} was written {writes} times within a minute with {stirred} other changes"
+            "{target} was written {writes} times within a minute with {disturbances} other changes"
         ));
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Not;
 use std::time::Duration;
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use serde::{Deserialize, Serialize};
 
 /// The plan of a run.
@@ -55,7 +55,7 @@ pub enum What {
     /// A request fails with this class and has no effect.
     Fail {
         /// The class.
-        class: Class,
+        class: ErrorKind,
         /// The `Retry-After` of the server, in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_ms: Option<u64>,

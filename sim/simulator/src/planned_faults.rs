@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest};
+use lockstep_engine::action::{Action, ErrorKind, Failure, KubeRequest};
 use lockstep_engine::object::Kind;
 use lockstep_engine::random::Random;
 
@@ -167,7 +167,7 @@ fn millis(at: Duration) -> u64 {
 /// Returns whether a failure would be a false answer: a controller must believe from a read that there is no such object, or
 /// no such kind.
 fn is_a_lie(what: &What, action: &Action) -> bool {
-    matches!(what, What::Fail { class: Class::NotFound | Class::KindNotServed, .. })
+    matches!(what, What::Fail { class: ErrorKind::NotFound | ErrorKind::KindNotServed, .. })
         && matches!(
             action,
             Action::Kube(KubeRequest::Get { .. } | KubeRequest::List { .. } | KubeRequest::Discover { .. })

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use lockstep_bridge::Operator;
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::machine::{Event, Machine, Note, ReconcileResult, Step, Wrapper};
 use lockstep_engine::operator::Config;
 use lockstep_engine::time::Now;
@@ -91,7 +91,7 @@ impl Wrapper for Blinded {
     fn step(&mut self, event: Event, now: Now) -> Step {
         let event = match event {
             Event::ListStarted { kind } if kind.kind == self.kind => {
-                let failure = Failure::new(Class::Forbidden, "cannot list resource");
+                let failure = Failure::new(ErrorKind::Forbidden, "cannot list resource");
                 Event::WatchFailed { kind, failure }
             }
             Event::ListCompleted { kind } | Event::Applied { kind, .. } | Event::Deleted { kind, .. }

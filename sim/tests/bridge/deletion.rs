@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_external::hypershift;
 use lockstep_sim::cluster::{Change, FaultVerdict, SlowAnswers};
 use serde_json::{Value, json};
@@ -128,7 +128,7 @@ fn a_forbidden_cleanup_is_reported_and_skipped() {
     bench.cluster.interfere(|_, action| {
         let is_dpfs = action.target().is_some_and(|target| target.kind.kind == "DPUCluster");
         if is_dpfs && action.is_write() {
-            FaultVerdict::failed(Class::Forbidden)
+            FaultVerdict::failed(ErrorKind::Forbidden)
         } else {
             FaultVerdict::Served
         }
@@ -147,7 +147,7 @@ fn a_bridge_stays_as_long_as_its_hosted_cluster_may_not_be_deleted() {
     bench.cluster.interfere(|_, action| {
         let is_cluster = action.target().is_some_and(|target| target.kind.kind == "HostedCluster");
         if is_cluster && action.name() == "delete" {
-            FaultVerdict::failed(Class::Forbidden)
+            FaultVerdict::failed(ErrorKind::Forbidden)
         } else {
             FaultVerdict::Served
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_external::hypershift;
 use lockstep_sim::cluster::{FaultVerdict, What};
 use serde_json::{Value, json};
@@ -219,8 +219,8 @@ fn any_single_failure_leaves_one_key() {
         FaultVerdict::AnswerLost,
         FaultVerdict::CrashedBefore,
         FaultVerdict::CrashedAfter,
-        FaultVerdict::failed(Class::Unavailable),
-        FaultVerdict::failed(Class::AlreadyExists),
+        FaultVerdict::failed(ErrorKind::Unavailable),
+        FaultVerdict::failed(ErrorKind::AlreadyExists),
     ];
     for number in 0..u64::try_from(requests).expect("a number of requests") {
         for fate in &fates {

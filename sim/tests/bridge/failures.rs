@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class};
+use lockstep_engine::action::{Action, ErrorKind};
 use lockstep_engine::machine::Note;
 use lockstep_external::hypershift;
 use lockstep_sim::cluster::{Cluster, FaultModel, FaultVerdict, SlowPatches, Transit};
@@ -127,8 +127,8 @@ fn the_status_of_a_bridge_that_has_changed_since_is_not_overwritten() {
     bench.delete("DPUCluster", DPF, "dpus");
     bench.cluster.advance(Duration::from_secs(30));
     let writes = bench.cluster.carried().filter(|(_, carried)| carried.action.name() == "patch_status");
-    let failed: Vec<Option<Class>> = writes.map(|(_, carried)| carried.failed).collect();
-    let is_refused = |failed: &Option<Class>| *failed == Some(Class::Conflict);
+    let failed: Vec<Option<ErrorKind>> = writes.map(|(_, carried)| carried.failed).collect();
+    let is_refused = |failed: &Option<ErrorKind>| *failed == Some(ErrorKind::Conflict);
     assert!(!failed.is_empty() && failed.iter().all(is_refused), "{failed:?}");
     bench.cluster.advance(Duration::from_mins(3));
     assert_eq!(bench.phase("prod"), "Failed");

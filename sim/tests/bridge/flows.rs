@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_external as external;
 use lockstep_external::hypershift;
 use lockstep_sim::cluster::FaultVerdict;
@@ -418,7 +418,7 @@ fn a_registry_that_wants_to_be_left_alone_holds_up_nothing_else() {
     let retry_after = Some(Duration::from_hours(1));
     bench.cluster.interfere(move |_, action| match action.name() {
         "find_image" => {
-            FaultVerdict::Failed(Failure { retry_after, ..Failure::new(Class::Throttled, "busy") })
+            FaultVerdict::Failed(Failure { retry_after, ..Failure::new(ErrorKind::Throttled, "busy") })
         }
         _ => FaultVerdict::Served,
     });

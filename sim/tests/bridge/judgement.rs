@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::ObjectRef;
 use lockstep_external::dpu_clusters::UNREACHABLE;
@@ -341,7 +341,7 @@ fn every_line_of_the_specification_is_logged() {
     bench.create(&dpu_cluster("dpus"));
     bench.settle();
     bench.cluster.interfere(|_, action| match action.name() {
-        "patch_status" => FaultVerdict::failed(Class::Unavailable),
+        "patch_status" => FaultVerdict::failed(ErrorKind::Unavailable),
         _ => FaultVerdict::Served,
     });
     bench.change("prod", &json!({ "clusterType": "dpf-dev" }));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_external as external;
 use lockstep_external::hypershift;
 use lockstep_sim::cluster::{FaultVerdict, What};
@@ -195,7 +195,7 @@ fn a_refused_write_is_reported() {
     bench.cluster.interfere(|_, action| {
         let is_pool = action.target().is_some_and(|target| target.kind.kind == "IPAddressPool");
         if is_pool && action.name() == "create" {
-            FaultVerdict::failed(Class::Forbidden)
+            FaultVerdict::failed(ErrorKind::Forbidden)
         } else {
             FaultVerdict::Served
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class};
+use lockstep_engine::action::{Action, ErrorKind};
 use lockstep_external::dpu_clusters::Access;
 use lockstep_external::hypershift::{self, HyperShift};
 use lockstep_external::registry::Health;
@@ -48,7 +48,7 @@ pub(super) fn unserved(kind: &str) -> Bench {
 }
 
 /// Refuses every request of the Bridge that matches.
-fn refuse(bench: &mut Bench, class: Class, fits: impl Fn(&Action) -> bool + 'static) {
+fn refuse(bench: &mut Bench, class: ErrorKind, fits: impl Fn(&Action) -> bool + 'static) {
     let refused = move |_, action: &Action| {
         if fits(action) { FaultVerdict::failed(class) } else { FaultVerdict::Served }
     };
@@ -84,7 +84,7 @@ pub(super) fn update_delayed() -> Bench {
         bench.cluster.interfere(|_, action| {
             let is_cluster = action.target().is_some_and(|target| target.kind.kind == "HostedCluster");
             if is_cluster && action.is_write() {
-                FaultVerdict::failed(Class::Unavailable)
+                FaultVerdict::failed(ErrorKind::Unavailable)
             } else {
                 FaultVerdict::Served
             }
@@ -96,7 +96,7 @@ pub(super) fn update_delayed() -> Bench {
 pub(super) fn dpu_clusters_forbidden() -> Bench {
     let mut bench = Bench::new();
     bench.forbid_watch("DPUCluster");
-    refuse(&mut bench, Class::Forbidden, |action| is(action, "get", "DPUCluster"));
+    refuse(&mut bench, ErrorKind::Forbidden, |action| is(action, "get", "DPUCluster"));
     bench.create(&bridge("prod"));
     bench.cluster.advance(Duration::from_mins(3));
     bench
@@ -127,7 +127,7 @@ pub(super) fn immutable_changed() -> Bench {
 
 pub(super) fn update_refused() -> Bench {
     after(|bench| {
-        refuse(bench, Class::Invalid, |action| is(action, "apply", "HostedCluster"));
+        refuse(bench, ErrorKind::Invalid, |action| is(action, "apply", "HostedCluster"));
         bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
     })
 }
@@ -142,7 +142,7 @@ pub(super) fn foreign_hosted_cluster() -> Bench {
 }
 
 pub(super) fn creation_forbidden() -> Bench {
-    with(|bench| refuse(bench, Class::Forbidden, |action| is(action, "create", "HostedCluster")))
+    with(|bench| refuse(bench, ErrorKind::Forbidden, |action| is(action, "create", "HostedCluster")))
 }
 
 /// Another client's finalizer blocks the deletion of the HostedCluster.
@@ -229,11 +229,11 @@ pub(super) fn address_of_a_rival() -> Bench {
 }
 
 pub(super) fn annotation_forbidden() -> Bench {
-    with(|bench| refuse(bench, Class::Forbidden, |action| is(action, "patch", "Service")))
+    with(|bench| refuse(bench, ErrorKind::Forbidden, |action| is(action, "patch", "Service")))
 }
 
 pub(super) fn injection_forbidden() -> Bench {
-    with(|bench| refuse(bench, Class::Forbidden, |action| is(action, "patch", "DPUCluster")))
+    with(|bench| refuse(bench, ErrorKind::Forbidden, |action| is(action, "patch", "DPUCluster")))
 }
 
 pub(super) fn timed_out() -> Bench {

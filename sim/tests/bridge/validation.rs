@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, Failure};
+use lockstep_engine::action::{Action, ErrorKind, Failure};
 use lockstep_engine::machine::{Amount, Note, ReconcileResult};
 use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
 use serde_json::json;
@@ -117,7 +117,7 @@ fn each_validation_is_counted_with_its_result() {
     bench.create(&dpu_cluster("dpus"));
     bench.settle();
     assert!(count(&mut bench, "success") > 0);
-    let mut bench = unreadable(Class::Forbidden);
+    let mut bench = unreadable(ErrorKind::Forbidden);
     bench.cluster.advance(Duration::from_mins(1));
     assert!(count(&mut bench, "error") > 0);
     assert_eq!(count(&mut bench, "not_found"), 0);
@@ -167,7 +167,7 @@ fn duration(note: &Note) -> Option<Amount> {
 }
 
 /// Returns a bridge that can't read its DPUCluster.
-fn unreadable(class: Class) -> Bench {
+fn unreadable(class: ErrorKind) -> Bench {
     unanswered(Failure::new(class, "injected"))
 }
 
@@ -186,7 +186,7 @@ fn unanswered(failure: Failure) -> Bench {
 
 #[test]
 fn validate_dpucluster_access_error() {
-    let mut bench = unreadable(Class::Forbidden);
+    let mut bench = unreadable(ErrorKind::Forbidden);
     bench.cluster.advance(Duration::from_secs(10));
     let (found, message) = condition(&mut bench);
     assert_eq!(found, "False/DPUClusterAccessError");
@@ -200,7 +200,7 @@ fn validate_dpucluster_access_error() {
 
 #[test]
 fn the_event_of_an_access_error_quotes_the_whole_cause() {
-    let mut bench = unanswered(Failure::new(Class::Forbidden, "admission webhook 'guard': not today"));
+    let mut bench = unanswered(Failure::new(ErrorKind::Forbidden, "admission webhook 'guard': not today"));
     bench.cluster.advance(Duration::from_secs(10));
     let events = bench.events();
     assert!(events.contains("permission denied (admission webhook 'guard': not today)"), "{events}");
@@ -233,7 +233,7 @@ fn backs_off(bench: &mut Bench, seconds: &[u64]) {
 
 #[test]
 fn who_is_denied_waits_from_half_a_minute_to_five() {
-    backs_off(&mut unreadable(Class::Forbidden), &[30, 60, 120, 240, 300]);
+    backs_off(&mut unreadable(ErrorKind::Forbidden), &[30, 60, 120, 240, 300]);
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn who_meets_no_such_kind_waits_from_half_a_minute_to_five() {
 fn retry_after_determines_the_delay() {
     let retry_after = Duration::from_secs(100);
     let busy =
-        Failure { retry_after: Some(retry_after), ..Failure::new(Class::Throttled, "too many requests") };
+        Failure { retry_after: Some(retry_after), ..Failure::new(ErrorKind::Throttled, "too many requests") };
     let is_heeded = |mut bench: Bench| {
         bench.transitions();
         bench.passes.clear();
@@ -274,7 +274,7 @@ fn retry_after_determines_the_delay() {
 
 #[test]
 fn who_meets_no_server_waits_from_five_seconds_to_a_minute() {
-    backs_off(&mut unreadable(Class::Unavailable), &[5, 10, 20, 40, 60, 60]);
+    backs_off(&mut unreadable(ErrorKind::Unavailable), &[5, 10, 20, 40, 60, 60]);
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn validate_dpucluster_status_update_failure() {
     let mut bench = Bench::new();
     bench.cluster.interfere(|_, action| {
         if action.name() == "patch_status" {
-            FaultVerdict::failed(Class::Unavailable)
+            FaultVerdict::failed(ErrorKind::Unavailable)
         } else {
             FaultVerdict::Served
         }

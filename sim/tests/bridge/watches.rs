@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockstep_bridge::names;
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::Kind;
 use lockstep_sim::cluster::FaultModel;
@@ -94,7 +94,7 @@ fn a_spec_that_cannot_be_read_hides_no_refused_watch() {
 }
 
 /// Bridges can't be listed.
-struct Unlistable(Class);
+struct Unlistable(ErrorKind);
 
 impl FaultModel for Unlistable {
     fn refuses_list(&mut self, _: Duration, _: usize, kind: &Kind) -> Option<Failure> {
@@ -104,13 +104,13 @@ impl FaultModel for Unlistable {
 
 #[test]
 fn only_refusals_that_last_until_an_admin_acts_are_reported() {
-    for class in Class::ALL {
+    for class in ErrorKind::ALL {
         let mut bench = Bench::ready();
         bench.cluster.weather = Box::new(Unlistable(class));
         bench.cluster.cut_watches(bench.operator, Some(&names::bridge()));
         bench.cluster.advance(Duration::from_mins(3));
         let (found, _) = bench.condition("prod", "SpecApplied");
-        let is_reported = matches!(class, Class::Forbidden | Class::Invalid);
+        let is_reported = matches!(class, ErrorKind::Forbidden | ErrorKind::Invalid);
         assert_eq!(found, if is_reported { "Unknown/WatchFailed" } else { "True/Applied" }, "{class}");
     }
 }

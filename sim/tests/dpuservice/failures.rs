@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockstep_dpuservice::names::{ARGO_NAMESPACE, PROJECT};
-use lockstep_engine::action::{Action, Class, KubeRequest};
+use lockstep_engine::action::{Action, ErrorKind, KubeRequest};
 use lockstep_external::dpu_clusters::Access;
 use lockstep_sim::cluster::{Change, Cluster, FaultVerdict, SlowAnswers};
 use serde_json::{Value, json};
@@ -168,7 +168,7 @@ fn a_failing_removal_is_reported_and_retried_with_backoff() {
     let mut bench = two();
     bench.cluster.interfere(|_, action| match action {
         Action::Kube(KubeRequest::Delete { target, .. }) if target.kind.kind == "Secret" => {
-            FaultVerdict::failed(Class::Forbidden)
+            FaultVerdict::failed(ErrorKind::Forbidden)
         }
         _ => FaultVerdict::Served,
     });

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::random::Random;
 use lockstep_external::dpu_clusters::UNREACHABLE;
 use lockstep_sim::cluster::FaultVerdict;
@@ -43,7 +43,7 @@ fn disturb(bench: &mut Bench, seed: u64) {
     let mut random = Random::from_seed(seed);
     bench.cluster.interfere(move |_, action| match random.below(6) {
         0 if action.is_write() => FaultVerdict::AnswerLost,
-        1 => FaultVerdict::failed(Class::Unavailable),
+        1 => FaultVerdict::failed(ErrorKind::Unavailable),
         _ => FaultVerdict::Served,
     });
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_dpuservice::names::ARGO_NAMESPACE;
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_external::dpu_clusters::{Access, UNREACHABLE};
 use lockstep_sim::cluster::FaultVerdict;
 use serde_json::{Value, json};
@@ -247,7 +247,7 @@ fn a_missing_write_is_reported() {
     bench.cluster.interfere(|_, action| {
         let is_second = action.target().is_some_and(|target| target.name == "hbn-02");
         if is_second && action.is_write() {
-            FaultVerdict::failed(Class::Unavailable)
+            FaultVerdict::failed(ErrorKind::Unavailable)
         } else {
             FaultVerdict::Served
         }
@@ -263,7 +263,7 @@ fn a_missing_write_is_reported() {
     bench.cluster.interfere(|_, action| {
         let is_secret = action.target().is_some_and(|target| target.name == "dpu-02-argocd");
         if is_secret && action.is_write() {
-            FaultVerdict::failed(Class::Unavailable)
+            FaultVerdict::failed(ErrorKind::Unavailable)
         } else {
             FaultVerdict::Served
         }
@@ -279,7 +279,7 @@ fn a_missing_write_is_reported() {
 /// For any answer of the server: the status does not report success until the Application matches the service.
 #[test]
 fn no_answer_but_success_passes_for_a_write() {
-    for class in Class::ALL {
+    for class in ErrorKind::ALL {
         let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
         bench.cluster.interfere(move |_, action| {
             let is_second = action.target().is_some_and(|target| target.name == "hbn-02");

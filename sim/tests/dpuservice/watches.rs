@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::object::Kind;
 use lockstep_external::dpu_clusters::UNREACHABLE;
 use lockstep_sim::cluster::FaultModel;
@@ -17,7 +17,7 @@ use super::user::User as _;
 /// Refuses to list the objects of one kind.
 struct Refused {
     kind: &'static str,
-    class: Class,
+    class: ErrorKind,
     is_over: Rc<Cell<bool>>,
 }
 
@@ -36,7 +36,7 @@ fn while_a_kind_can_not_be_watched_what_is_known_stays() {
         ("AppProject", &["DPUClustersReady", "ApplicationsReady"]),
         ("Application", &["DPUClustersReady"]),
     ] {
-        for class in [Class::Forbidden, Class::KindNotServed, Class::Unavailable] {
+        for class in [ErrorKind::Forbidden, ErrorKind::KindNotServed, ErrorKind::Unavailable] {
             let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
             let before = bench.service("hbn")["status"].clone();
             let is_over = Rc::<Cell<bool>>::default();
@@ -85,7 +85,7 @@ fn while_a_kind_can_not_be_watched_the_end_of_a_rollout_is_unknown() {
     assert_eq!(bench.condition("hbn", "RolledOut").0, "True/AllClustersChanged");
 
     let is_over = Rc::<Cell<bool>>::default();
-    let refused = Refused { kind: "Secret", class: Class::Forbidden, is_over: Rc::clone(&is_over) };
+    let refused = Refused { kind: "Secret", class: ErrorKind::Forbidden, is_over: Rc::clone(&is_over) };
     bench.cluster.weather = Box::new(refused);
     bench.cluster.crash(bench.cluster.processes() - 1, Some(Duration::ZERO));
     bench.cluster.advance(Duration::from_mins(2));

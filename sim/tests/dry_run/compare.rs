@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use lockstep_engine::action::{Action, Class, KubeRequest};
+use lockstep_engine::action::{Action, ErrorKind, KubeRequest};
 use lockstep_engine::object::{ObjectRef, metadata};
 use lockstep_sim::ApiServer;
 use lockstep_sim::cluster::{Author, Change};
@@ -55,7 +55,8 @@ pub(crate) fn foreseeable(snapshot: &Snapshot, mut writes: Vec<Write>) -> Vec<Wr
 /// Leaves out the writes that the API server refused because the object had changed since. They have no effect, and whether there
 /// are any depends on which pass is first.
 pub(crate) fn effective(mut writes: Vec<Write>) -> Vec<Write> {
-    let is_conflict = |write: &Write| write.failure.as_ref().is_some_and(|it| it.class == Class::Conflict);
+    let is_conflict =
+        |write: &Write| write.failure.as_ref().is_some_and(|it| it.class == ErrorKind::Conflict);
     writes.retain(|write| !(write.changes.is_empty() && is_conflict(write)));
     writes
 }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class};
+use lockstep_engine::action::{Action, ErrorKind};
 use lockstep_sim::cluster::{Cluster, FaultVerdict};
 use serde_json::Value;
 
@@ -77,14 +77,14 @@ pub(crate) fn leads_to_the_same_world<B: Stage>(flows: &[Flow<B>], name: &str) {
     let ours = bystanders::owned(&calm.cluster().server, name);
     let lasting = objects.lasting(&calm.cluster().server);
     assert!(lasting.has_untouched(B::BYSTANDERS), "{name}");
-    let failures = Class::ALL.into_iter().map(FaultVerdict::failed);
+    let failures = ErrorKind::ALL.into_iter().map(FaultVerdict::failed);
     let fates = [FaultVerdict::AnswerLost, FaultVerdict::CrashedBefore, FaultVerdict::CrashedAfter]
         .into_iter()
         .chain(failures);
     let fates: Vec<FaultVerdict> = fates.collect();
     let mut runs = 0;
     for (request, action) in (0..).zip(&actions) {
-        let absences = [Class::NotFound, Class::KindNotServed].map(FaultVerdict::failed);
+        let absences = [ErrorKind::NotFound, ErrorKind::KindNotServed].map(FaultVerdict::failed);
         let is_a_lie = |fate: &&FaultVerdict| B::is_sure(action) && absences.contains(fate);
         let fates = (0..).zip(fates.iter().filter(|fate| !is_a_lie(fate)));
         for (_, fate) in fates.filter(|(failure, _)| is_run(request, *failure)) {

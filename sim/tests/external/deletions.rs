@@ -22,7 +22,7 @@ fn delete(bench: &mut Bench) {
 }
 
 /// Returns why the Application can't be removed.
-fn trouble(bench: &mut Bench) -> String {
+fn problem(bench: &mut Bench) -> String {
     let application = bench.get("Application", APPLICATION);
     let all = application["status"]["conditions"].as_array().into_iter().flatten();
     let mut errors = all.filter(|condition| condition["type"] == "DeletionError");
@@ -74,7 +74,7 @@ fn without_its_project_an_application_can_not_go() {
     delete(&mut bench);
     bench.advance(Duration::from_hours(1));
     let missing = "error getting app project \"platform\": appproject.argoproj.io \"platform\" not found";
-    assert_eq!(trouble(&mut bench), missing);
+    assert_eq!(problem(&mut bench), missing);
     assert!(is_there(&mut bench, "ConfigMap", RELEASE));
     bench.create(&project("platform", &[server("dpus")]));
     bench.settle();
@@ -89,7 +89,7 @@ fn an_application_of_a_cluster_that_does_not_answer_can_not_go() {
     bench.merge("DPUCluster", "dpus", &unreachable("true".into()));
     delete(&mut bench);
     bench.advance(Duration::from_hours(1));
-    assert!(trouble(&mut bench).ends_with("no route to host"), "{}", trouble(&mut bench));
+    assert!(problem(&mut bench).ends_with("no route to host"), "{}", problem(&mut bench));
     bench.merge("DPUCluster", "dpus", &unreachable(Value::Null));
     bench.settle();
     assert!(!is_there(&mut bench, "Application", APPLICATION));
@@ -104,7 +104,7 @@ fn an_application_of_a_cluster_that_is_gone_goes_once_argo_forgets_the_cluster()
     assert!(!is_there(&mut bench, "DPUCluster", "dpus"));
     assert!(!is_there(&mut bench, "ConfigMap", RELEASE));
     delete(&mut bench);
-    assert!(trouble(&mut bench).ends_with("no route to host"), "{}", trouble(&mut bench));
+    assert!(problem(&mut bench).ends_with("no route to host"), "{}", problem(&mut bench));
     bench.delete("Secret", SECRET);
     bench.settle();
     assert!(!is_there(&mut bench, "Application", APPLICATION));
@@ -117,7 +117,7 @@ fn an_operation_completes_before_its_application_is_gone() {
     bench.merge("Application", APPLICATION, &json!({ "operation": { "sync": {} } }));
     // The operation is retried a few times, and then the removal is retried.
     delete(&mut bench);
-    assert!(trouble(&mut bench).ends_with("provide credentials"), "{}", trouble(&mut bench));
+    assert!(problem(&mut bench).ends_with("provide credentials"), "{}", problem(&mut bench));
     assert_eq!(bench.get("Application", APPLICATION)["status"]["operationState"]["phase"], "Failed");
     let data = cluster_secret("dpus", &access("dpus", "t2"))["data"].clone();
     bench.merge("Secret", SECRET, &json!({ "data": data }));

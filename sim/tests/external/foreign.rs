@@ -1,6 +1,6 @@
 //! Faults that a cluster does not inject into foreign controllers, and entries that the journal does not have for them.
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_external as external;
 use lockstep_external::{Pace, System, argocd};
 use lockstep_sim::cluster::{Author, FaultVerdict, What};
@@ -12,7 +12,7 @@ use super::manifests::{dpu_cluster, of_kind};
 #[test]
 fn nothing_goes_wrong_for_a_foreign_controller() {
     let mut bench = Bench::with_definitions(&external::definitions(&external::BRIDGE));
-    bench.cluster.interfere(|_, _| FaultVerdict::failed(Class::Unavailable));
+    bench.cluster.interfere(|_, _| FaultVerdict::failed(ErrorKind::Unavailable));
     let started: Vec<usize> = external::controllers(&external::BRIDGE, Pace::BRISK, 1)
         .into_iter()
         .map(|world| bench.cluster.start_foreign(world))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use lockstep_apiserver::server::ApiServer;
-use lockstep_engine::action::{Action, ActionId, Class, KubeRequest, Request};
+use lockstep_engine::action::{Action, ActionId, ErrorKind, KubeRequest, Request};
 use lockstep_engine::backoff::Backoff;
 use lockstep_engine::machine::{Deadline, DeadlineReason, Event, Machine, Step};
 use lockstep_engine::object::{Kind, ObjectRef};
@@ -41,7 +41,7 @@ impl Machine for Bridge {
             Event::Finished { outcome, .. } => {
                 self.done = match outcome {
                     Ok(_) => true,
-                    Err(failure) => failure.class == Class::AlreadyExists,
+                    Err(failure) => failure.class == ErrorKind::AlreadyExists,
                 };
                 self.due = (!self.done).then_some(now.monotonic + Duration::from_secs(10));
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, KubeRequest};
+use lockstep_engine::action::{Action, ErrorKind, KubeRequest};
 use lockstep_engine::machine::{Amount, Measure, Note, ReconcileResult};
 use lockstep_namespaceclass::names::{PROBLEM_ANNOTATION, UNRESOLVED_METRIC};
 use lockstep_sim::cluster::FaultVerdict;
@@ -73,7 +73,7 @@ fn what_is_refused_is_not_listed_as_applied() {
     bench.cluster.interfere(|_, action| {
         let is_refused =
             action.name() == "apply" && action.target().is_some_and(|target| target.name == "other");
-        if is_refused { FaultVerdict::failed(Class::Forbidden) } else { FaultVerdict::Served }
+        if is_refused { FaultVerdict::failed(ErrorKind::Forbidden) } else { FaultVerdict::Served }
     });
     bench.delete("/api/v1/namespaces/team/configmaps/other");
     bench.cluster.advance(Duration::from_mins(1));
@@ -238,7 +238,7 @@ fn a_class_that_exists_is_not_called_missing_while_the_server_fails() {
     bench.cluster.interfere(|_, action| {
         let is_bad = action.is_write()
             && action.target().is_some_and(|target| target.kind.kind == "NamespaceClassBinding");
-        if is_bad { FaultVerdict::failed(Class::Unavailable) } else { FaultVerdict::Served }
+        if is_bad { FaultVerdict::failed(ErrorKind::Unavailable) } else { FaultVerdict::Served }
     });
     bench.define("web", &[settings("found", "1")]);
     bench.cluster.advance(Duration::from_mins(5));
@@ -255,7 +255,7 @@ fn a_namespace_that_may_not_be_annotated_holds_up_nothing() {
     bench.cluster.interfere(|_, action| {
         let is_refused =
             action.name() == "patch" && action.target().is_some_and(|it| it.kind.kind == "Namespace");
-        if is_refused { FaultVerdict::failed(Class::Forbidden) } else { FaultVerdict::Served }
+        if is_refused { FaultVerdict::failed(ErrorKind::Forbidden) } else { FaultVerdict::Served }
     });
     for name in ["team", "other"] {
         bench.namespace(name, Some("missing"));
@@ -297,9 +297,9 @@ fn what_users_have_to_correct_is_no_failure_of_the_operator() {
     for (entries, class, expected) in [
         (vec![settings("No Name", "1")], None, "user_error"),
         (vec![settings("taken", "ours")], None, "user_error"),
-        (vec![settings("a", "1")], Some(Class::Forbidden), "failed"),
-        (vec![settings("a", "1")], Some(Class::Unavailable), "failed"),
-        (vec![settings("No Name", "1"), settings("a", "1")], Some(Class::Unavailable), "failed"),
+        (vec![settings("a", "1")], Some(ErrorKind::Forbidden), "failed"),
+        (vec![settings("a", "1")], Some(ErrorKind::Unavailable), "failed"),
+        (vec![settings("No Name", "1"), settings("a", "1")], Some(ErrorKind::Unavailable), "failed"),
     ] {
         let mut bench = Bench::new();
         bench.define("web", &entries);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest};
+use lockstep_engine::action::{Action, ErrorKind, Failure, KubeRequest};
 use lockstep_engine::machine::{Note, ReconcileResult};
 use lockstep_namespaceclass::controller::BACKOFF;
 use lockstep_sim::cluster::FaultVerdict;
@@ -18,7 +18,7 @@ fn a_lasting_failure_backs_off_from_half_a_second_to_five_minutes() {
     bench.settle();
     bench.cluster.interfere(|_, action| match action {
         Action::Kube(KubeRequest::Apply { target, .. }) if target.kind.kind == "ConfigMap" => {
-            FaultVerdict::failed(Class::Unavailable)
+            FaultVerdict::failed(ErrorKind::Unavailable)
         }
         _ => FaultVerdict::Served,
     });
@@ -41,7 +41,7 @@ fn a_lasting_failure_backs_off_from_half_a_second_to_five_minutes() {
 
 #[test]
 fn every_failure_of_every_class_is_tried_again_within_the_bounds_of_its_attempt() {
-    for class in Class::ALL {
+    for class in ErrorKind::ALL {
         let mut bench = Bench::new();
         bench.define("web", &[settings("a", "1")]);
         bench.settle();
@@ -79,7 +79,9 @@ fn one_namespace_that_fails_does_not_hold_back_another() {
     bench.define("web", &[settings("a", "1")]);
     bench.settle();
     bench.cluster.interfere(|_, action| match action.target() {
-        Some(target) if target.namespace.as_deref() == Some("bad") => FaultVerdict::failed(Class::Unknown),
+        Some(target) if target.namespace.as_deref() == Some("bad") => {
+            FaultVerdict::failed(ErrorKind::Unknown)
+        }
         _ => FaultVerdict::Served,
     });
     bench.namespace("bad", Some("web"));
@@ -99,7 +101,7 @@ fn a_forbidden_kind_is_named_with_the_remedy() {
     bench.settle();
     bench.cluster.interfere(|_, action| match action {
         Action::Kube(KubeRequest::Apply { target, .. }) if target.name == "a" => {
-            FaultVerdict::failed(Class::Forbidden)
+            FaultVerdict::failed(ErrorKind::Forbidden)
         }
         _ => FaultVerdict::Served,
     });
@@ -137,7 +139,7 @@ fn what_comes_about_bit_by_bit_is_no_fight() {
     bench.cluster.interfere(move |_, action| match action {
         Action::Kube(KubeRequest::Apply { target, .. }) if target.kind.kind == "ConfigMap" => {
             tries += 1;
-            if tries % 9 == 0 { FaultVerdict::Served } else { FaultVerdict::failed(Class::Throttled) }
+            if tries % 9 == 0 { FaultVerdict::Served } else { FaultVerdict::failed(ErrorKind::Throttled) }
         }
         _ => FaultVerdict::Served,
     });
@@ -156,7 +158,7 @@ fn a_forbidden_removal_is_reported_once_and_does_not_flap() {
     bench.settle();
     bench.cluster.interfere(|_, action| match action {
         Action::Kube(KubeRequest::Delete { target, .. }) if target.kind.kind == "ConfigMap" => {
-            FaultVerdict::failed(Class::Forbidden)
+            FaultVerdict::failed(ErrorKind::Forbidden)
         }
         _ => FaultVerdict::Served,
     });
@@ -175,7 +177,7 @@ fn kinds_that_cannot_be_asked_for_hold_nothing_else_back() {
     let mut bench = Bench::new();
     bench.cluster.interfere(|_, action| match action {
         Action::Kube(KubeRequest::Discover { api_version }) if api_version == "example.com/v1" => {
-            FaultVerdict::failed(Class::Unavailable)
+            FaultVerdict::failed(ErrorKind::Unavailable)
         }
         _ => FaultVerdict::Served,
     });
@@ -191,7 +193,7 @@ fn kinds_that_cannot_be_asked_for_hold_nothing_else_back() {
 /// A new leader still has to discover kinds, and starts just as the API server has a short outage.
 #[test]
 fn a_server_that_stumbles_at_a_new_leader_changes_no_status() {
-    for class in [Class::Unavailable, Class::Unknown, Class::Throttled] {
+    for class in [ErrorKind::Unavailable, ErrorKind::Unknown, ErrorKind::Throttled] {
         let mut bench = Bench::new();
         for name in ["web", "data", "edge", "batch", "other"] {
             bench.define(name, &[settings("a", "1")]);
@@ -205,7 +207,7 @@ fn a_server_that_stumbles_at_a_new_leader_changes_no_status() {
             Action::Kube(KubeRequest::Discover { .. }) if asked < 20 => {
                 asked += 1;
                 // A busy server may request a long `Retry-After` immediately.
-                let retry_after = (class == Class::Throttled).then_some(Duration::from_secs(8));
+                let retry_after = (class == ErrorKind::Throttled).then_some(Duration::from_secs(8));
                 FaultVerdict::Failed(Failure { retry_after, ..Failure::new(class, "injected") })
             }
             _ => FaultVerdict::Served,
@@ -239,7 +241,10 @@ fn a_group_that_can_not_be_asked_holds_up_no_other_resource_for_long() {
             {
                 asked += 1;
                 let retry_after = requested.filter(|_| asked > answers_without);
-                FaultVerdict::Failed(Failure { retry_after, ..Failure::new(Class::Unavailable, "injected") })
+                FaultVerdict::Failed(Failure {
+                    retry_after,
+                    ..Failure::new(ErrorKind::Unavailable, "injected")
+                })
             }
             _ => FaultVerdict::Served,
         });
@@ -280,9 +285,10 @@ fn an_event_wakes_what_fails_but_not_before_the_time_that_a_server_asked_for() {
     let pauses = |tries: Vec<Duration>| {
         tries.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect::<Vec<_>>()
     };
-    let woken = pauses(tries_while_the_class_changes(Failure::new(Class::Unavailable, "injected")));
+    let woken = pauses(tries_while_the_class_changes(Failure::new(ErrorKind::Unavailable, "injected")));
     assert!(woken.len() >= 119 && woken.iter().all(|pause| *pause <= Duration::from_secs(6)), "{woken:?}");
-    let throttled = Failure { retry_after: Some(RETRY_AFTER), ..Failure::new(Class::Throttled, "injected") };
+    let throttled =
+        Failure { retry_after: Some(RETRY_AFTER), ..Failure::new(ErrorKind::Throttled, "injected") };
     let asked = pauses(tries_while_the_class_changes(throttled));
     assert!(asked.len() >= 8, "{asked:?}");
     for pause in &asked {
@@ -295,7 +301,7 @@ fn an_event_that_could_not_be_written_is_written_when_it_happens_again() {
     let mut bench = Bench::new();
     bench.cluster.interfere(|_, action| match action {
         Action::Kube(KubeRequest::Create { target, .. }) if target.kind.kind == "Event" => {
-            FaultVerdict::failed(Class::Unavailable)
+            FaultVerdict::failed(ErrorKind::Unavailable)
         }
         _ => FaultVerdict::Served,
     });
@@ -337,7 +343,7 @@ fn an_event_that_could_not_be_written_is_written_although_it_does_not_happen_aga
     let mut bench = Bench::new();
     bench.cluster.interfere(|_, action| match action {
         Action::Kube(KubeRequest::Create { target, .. }) if target.kind.kind == "Event" => {
-            FaultVerdict::failed(Class::Unavailable)
+            FaultVerdict::failed(ErrorKind::Unavailable)
         }
         _ => FaultVerdict::Served,
     });

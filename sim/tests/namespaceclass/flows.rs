@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, KubeRequest};
+use lockstep_engine::action::{Action, ErrorKind, KubeRequest};
 use lockstep_engine::machine::{Note, ReconcileResult};
 use lockstep_engine::object::ObjectRef;
 use lockstep_sim::cluster::{Carried, FaultVerdict};
@@ -220,7 +220,8 @@ fn failed_in_any_way_at_any_action_every_flow_ends_the_same() {
     for flow in &FLOWS {
         let end = End::of(flow);
         for (position, undisturbed) in (0..).zip(&end.carried) {
-            for fate in Class::ALL.into_iter().map(FaultVerdict::failed).chain([FaultVerdict::AnswerLost]) {
+            for fate in ErrorKind::ALL.into_iter().map(FaultVerdict::failed).chain([FaultVerdict::AnswerLost])
+            {
                 // A false answer is not a failure: a controller must believe that an object does not exist.
                 if is_a_lie(undisturbed, &fate) {
                     continue;
@@ -240,7 +241,7 @@ fn failed_in_any_way_at_any_action_every_flow_ends_the_same() {
 
 fn is_a_lie(carried: &Carried, fate: &FaultVerdict) -> bool {
     matches!(carried.action, Action::Kube(KubeRequest::Get { .. }))
-        && [Class::NotFound, Class::KindNotServed].map(FaultVerdict::failed).contains(fate)
+        && [ErrorKind::NotFound, ErrorKind::KindNotServed].map(FaultVerdict::failed).contains(fate)
         && carried.failed.is_none()
 }
 

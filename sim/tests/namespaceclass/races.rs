@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, KubeRequest};
+use lockstep_engine::action::{Action, ErrorKind, KubeRequest};
 use lockstep_engine::object::Kind;
 use lockstep_namespaceclass::names::PROBLEM_ANNOTATION;
 use lockstep_sim::cluster::{FaultModel, FaultVerdict, SlowPatches, Transit};
@@ -183,7 +183,7 @@ fn a_removal_that_is_tried_again_heeds_what_the_class_lists_by_then() {
     bench.settle();
     let data = uid(&mut bench, "data");
     bench.cluster.interfere(|_, action| match action {
-        Action::Kube(KubeRequest::Delete { .. }) => FaultVerdict::failed(Class::Unavailable),
+        Action::Kube(KubeRequest::Delete { .. }) => FaultVerdict::failed(ErrorKind::Unavailable),
         _ => FaultVerdict::Served,
     });
     bench.update("web", &[settings("a", "1")]);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, KubeRequest};
+use lockstep_engine::action::{Action, ErrorKind, KubeRequest};
 use lockstep_namespaceclass::names::{namespace, reason};
 use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
 use serde_json::{Value, json};
@@ -152,7 +152,7 @@ const TABLE: &[Line] = &[
         reason: "False/Forbidden",
         scenario: "resources may not be applied, until they may",
         begin: |bench| {
-            refuse(bench, "apply", Class::Forbidden);
+            refuse(bench, "apply", ErrorKind::Forbidden);
             bench.update("web", &[settings("a", "2")]);
         },
         end: serve,
@@ -169,7 +169,7 @@ const TABLE: &[Line] = &[
         reason: "False/ApplyFailed",
         scenario: "the server takes no resource, until it does",
         begin: |bench| {
-            refuse(bench, "apply", Class::Unavailable);
+            refuse(bench, "apply", ErrorKind::Unavailable);
             bench.update("web", &[settings("a", "2")]);
         },
         end: serve,
@@ -179,7 +179,7 @@ const TABLE: &[Line] = &[
         reason: "False/PruneFailed",
         scenario: "the server removes no resource, until it does",
         begin: |bench| {
-            refuse(bench, "delete", Class::Unavailable);
+            refuse(bench, "delete", ErrorKind::Unavailable);
             bench.update("web", &[settings("b", "1")]);
         },
         end: serve,
@@ -338,7 +338,7 @@ fn taken(bench: &mut Bench) {
 }
 
 /// Makes every action on objects of the kind `ConfigMap` with that name fail.
-fn refuse(bench: &mut Bench, name: &'static str, class: Class) {
+fn refuse(bench: &mut Bench, name: &'static str, class: ErrorKind) {
     bench.cluster.interfere(move |_, action| {
         let fits =
             action.name() == name && action.target().is_some_and(|target| target.kind.kind == "ConfigMap");

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::object::Kind;
 use lockstep_namespaceclass::names;
 use lockstep_sim::cluster::FaultModel;
@@ -44,7 +44,7 @@ fn refused_in_any_way_at_any_list_every_flow_ends_the_same() {
 
 /// Config maps can be listed, but not watched.
 struct Unwatchable {
-    class: Class,
+    class: ErrorKind,
     is_over: Rc<Cell<bool>>,
 }
 
@@ -57,7 +57,9 @@ impl FaultModel for Unwatchable {
 /// Caused by a role without the verb (403), or by a server without such a watch (405).
 #[test]
 fn an_unwatchable_kind_is_reported_once_and_until_it_can_be_watched() {
-    for (class, expected) in [(Class::Forbidden, "False Forbidden"), (Class::Invalid, "False Rejected")] {
+    for (class, expected) in
+        [(ErrorKind::Forbidden, "False Forbidden"), (ErrorKind::Invalid, "False Rejected")]
+    {
         let is_over = Rc::<Cell<bool>>::default();
         let mut bench = Bench::new();
         bench.cluster.weather = Box::new(Unwatchable { class, is_over: Rc::clone(&is_over) });

@@ -4,30 +4,30 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::object::Kind;
 use lockstep_sim::cluster::FaultModel;
 
 /// The failures of a list.
-pub(crate) const CLASSES: [Class; 6] = [
-    Class::KindNotServed,
-    Class::Forbidden,
-    Class::Gone,
-    Class::Throttled,
-    Class::Unavailable,
-    Class::Unknown,
+pub(crate) const CLASSES: [ErrorKind; 6] = [
+    ErrorKind::KindNotServed,
+    ErrorKind::Forbidden,
+    ErrorKind::Gone,
+    ErrorKind::Throttled,
+    ErrorKind::Unavailable,
+    ErrorKind::Unknown,
 ];
 
 /// Makes the list of that number fail with this class.
 pub(crate) struct Refusal {
     number: u64,
-    class: Class,
+    class: ErrorKind,
     lists: Rc<Cell<u64>>,
 }
 
 impl Refusal {
     /// Returns the refusal and a counter of the lists so far.
-    pub(crate) fn new(number: u64, class: Class) -> (Self, Rc<Cell<u64>>) {
+    pub(crate) fn new(number: u64, class: ErrorKind) -> (Self, Rc<Cell<u64>>) {
         let lists = Rc::<Cell<u64>>::default();
         (Self { number, class, lists: Rc::clone(&lists) }, lists)
     }

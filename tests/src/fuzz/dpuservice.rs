@@ -18,7 +18,7 @@ use lockstep_engine::operator::Config;
 use lockstep_engine::yaml;
 use serde_json::{Map, Value, json};
 
-use super::careless::{self, World};
+use super::always_ok::{self, World};
 use super::documents::{fill, name, named, objects, plant, shows_secret};
 
 /// Runs one fuzz input. The first byte chooses the format of the rest: a kubeconfig, the JSON of `{service, cluster}`, the JSON
@@ -53,7 +53,7 @@ fn kubeconfig(data: &[u8]) {
         let replayed = kubeconfig::parse(stand_in.as_bytes());
         assert_eq!(replayed.map(|connection| (connection.server, connection.config)), expected);
         if index > 0 {
-            assert!(!expected.is_err_and(|complaint| shows_secret(&complaint)));
+            assert!(!expected.is_err_and(|problem| shows_secret(&problem)));
         }
         if index == 1 {
             assert!(!shows_secret(&stand_in), "{stand_in}");
@@ -157,7 +157,7 @@ fn report(status: &Value) {
     let size = serde_json::to_string(&report).expect("JSON").len();
     assert!(size < REPORT_MAX_BYTES, "{size}");
     for operation in [None, report.operation.as_ref()] {
-        let _ = (report.words(operation), report.has_failed(operation));
+        let _ = (report.describe(operation), report.has_failed(operation));
     }
     let _ = report.is_well();
 }
@@ -170,7 +170,7 @@ fn operate(document: &Value) {
     let run = || {
         let config =
             Config { concurrency: 2, resync: Duration::from_hours(1), instance: "fuzz".to_owned(), seed: 1 };
-        careless::run(&mut Operator::new(config), world.clone())
+        always_ok::run(&mut Operator::new(config), world.clone())
     };
     let steps = run();
     assert!(run() == steps, "the same events gave different steps");

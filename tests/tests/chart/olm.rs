@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use lockstep_cli::permissions::{BRIDGE, LEASE_VERBS, NAMESPACECLASS};
 use lockstep_engine::yaml;
 use lockstep_release::olm;
-use lockstep_tests::access::{grants, words};
+use lockstep_tests::access::{describe, grants};
 use lockstep_tests::chart::{apply, install_crd, is_crd, named, render};
 use lockstep_tests::control_plane::{self, ControlPlane};
 use lockstep_tests::image::Image;
@@ -159,13 +159,13 @@ fn a_bundle_grants_what_the_chart_grants() -> anyhow::Result<()> {
             grants(install[scope][0]["rules"].as_array().into_iter().flatten())
         };
         let lease = format!("lockstep-{}", bundle.controller);
-        let mut needed: BTreeSet<String> = words((LEASE_VERBS, "coordination.k8s.io", "leases", ""))
+        let mut needed: BTreeSet<String> = describe((LEASE_VERBS, "coordination.k8s.io", "leases", ""))
             .map(|permission| format!("{permission}{lease}"))
             .collect();
-        needed.extend(words(("create", "coordination.k8s.io", "leases", "")));
+        needed.extend(describe(("create", "coordination.k8s.io", "leases", "")));
         assert_eq!(granted("permissions"), needed);
         if bundle.controller == "bridge" {
-            assert_eq!(granted("clusterPermissions"), BRIDGE.into_iter().flat_map(words).collect());
+            assert_eq!(granted("clusterPermissions"), BRIDGE.into_iter().flat_map(describe).collect());
         } else {
             // It also has those on the kinds in classes, which the chart's own test counts.
             let objects = render("olm", "{}")?;
@@ -173,7 +173,7 @@ fn a_bundle_grants_what_the_chart_grants() -> anyhow::Result<()> {
             assert_eq!(granted("clusterPermissions"), grants(role["rules"].as_array().context("no rules")?));
             ensure!(
                 granted("clusterPermissions")
-                    .is_superset(&NAMESPACECLASS.into_iter().flat_map(words).collect())
+                    .is_superset(&NAMESPACECLASS.into_iter().flat_map(describe).collect())
             );
         }
     }

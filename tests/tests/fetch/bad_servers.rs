@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Class, Success};
+use lockstep_engine::action::{ErrorKind, Success};
 use lockstep_engine::document::Fields;
 use lockstep_runtime::fetch::Fetcher;
 use tokio::io::AsyncWriteExt as _;
@@ -36,7 +36,7 @@ async fn a_body_that_trickles_is_late() {
     })
     .await;
     let failure = failure(&Fetcher::default(), &server.url, Duration::from_millis(40)).await;
-    assert_eq!(failure.class, Class::Unknown, "{failure}");
+    assert_eq!(failure.class, ErrorKind::Unknown, "{failure}");
 }
 
 /// A large and incomplete answer counts as too large, and not as late.
@@ -75,7 +75,8 @@ async fn an_error_with_an_incomplete_body_is_still_that_error() {
     let (fetcher, mut timeout) = (Fetcher::default(), Duration::from_millis(100));
     loop {
         let failure = failure(&fetcher, &server.url, timeout).await;
-        if (failure.class, failure.message.as_str()) == (Class::Unavailable, "503 Service Unavailable: busy")
+        if (failure.class, failure.message.as_str())
+            == (ErrorKind::Unavailable, "503 Service Unavailable: busy")
         {
             break;
         }
@@ -121,7 +122,7 @@ async fn an_endless_error_body_is_truncated() {
     })
     .await;
     let failure = failure(&Fetcher::default(), &server.url, PATIENCE).await;
-    assert_eq!(failure.class, Class::NotFound);
+    assert_eq!(failure.class, ErrorKind::NotFound);
     assert!(failure.message.starts_with("404 Not Found: xxx") && failure.message.len() < 1100, "{failure}");
 }
 
@@ -130,7 +131,7 @@ async fn a_connection_that_ends_early_leaves_it_open() {
     for said in ["", "HTTP/1.1 200", "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"items\":"] {
         let server = Raw::saying(said).await;
         let failure = failure(&Fetcher::default(), &server.url, PATIENCE).await;
-        assert_eq!(failure.class, Class::Unknown, "{said:?}: {failure}");
+        assert_eq!(failure.class, ErrorKind::Unknown, "{said:?}: {failure}");
         // No request is retried.
         assert_eq!(server.heads().len(), 1, "{said:?}");
     }
@@ -143,7 +144,7 @@ async fn what_is_no_text_is_refused() {
     })
     .await;
     let refused = failure(&Fetcher::default(), &server.url, PATIENCE).await;
-    assert_eq!((refused.class, refused.message.as_str()), (Class::Invalid, "the answer is not UTF-8"));
+    assert_eq!((refused.class, refused.message.as_str()), (ErrorKind::Invalid, "the answer is not UTF-8"));
 }
 
 #[tokio::test]
@@ -171,12 +172,12 @@ async fn redirects_are_followed_on_the_same_server_only() {
     let location = format!("location: {}/stolen", elsewhere.url);
     let leaving = Raw::saying(answer("302 Found", &[&location], "")).await;
     let refused = failure(&fetcher, &leaving.url, PATIENCE).await;
-    assert_eq!(refused.class, Class::Invalid);
+    assert_eq!(refused.class, ErrorKind::Invalid);
     assert!(refused.message.starts_with("302 Found: redirects are not followed"), "{refused}");
     assert!(elsewhere.heads().is_empty());
 
     let circle = Raw::saying(answer("302 Found", &["location: /round"], "")).await;
-    assert_eq!(failure(&fetcher, &circle.url, PATIENCE).await.class, Class::Invalid);
+    assert_eq!(failure(&fetcher, &circle.url, PATIENCE).await.class, ErrorKind::Invalid);
     assert_eq!(circle.heads().len(), 6);
 }
 
@@ -187,9 +188,10 @@ async fn who_throttles_says_for_how_long() {
         (&["date: Wed, 21 Oct 2026 07:28:00 GMT", "retry-after: Wed, 21 Oct 2026 07:28:45 GMT"], Some(45)),
         (&[], None),
     ] {
-        for (status, class) in
-            [("429 Too Many Requests", Class::Throttled), ("503 Service Unavailable", Class::Unavailable)]
-        {
+        for (status, class) in [
+            ("429 Too Many Requests", ErrorKind::Throttled),
+            ("503 Service Unavailable", ErrorKind::Unavailable),
+        ] {
             let server = Raw::saying(answer(status, headers, "")).await;
             let failure = failure(&Fetcher::default(), &server.url, PATIENCE).await;
             assert_eq!((failure.class, failure.message.as_str()), (class, status));
@@ -206,15 +208,15 @@ async fn a_server_that_does_not_answer_is_unavailable() {
     };
     let fetcher = Fetcher::default();
     let refused = failure(&fetcher, &format!("http://user:hunter2@127.0.0.1:{port}/x"), PATIENCE).await;
-    assert_eq!(refused.class, Class::Unavailable, "{refused}");
+    assert_eq!(refused.class, ErrorKind::Unavailable, "{refused}");
     assert!(refused.message.to_lowercase().contains("connection refused"), "{refused}");
     let unknown = failure(&fetcher, "http://user:hunter2@nowhere.invalid/", PATIENCE).await;
-    assert_eq!(unknown.class, Class::Unavailable, "{unknown}");
+    assert_eq!(unknown.class, ErrorKind::Unavailable, "{unknown}");
     // This server does not support TLS.
     let plain = Raw::saying(answer("400 Bad Request", &[], "")).await;
     let url = plain.url.replace("http://", "https://user:hunter2@");
     let untrusted = failure(&fetcher, &url, PATIENCE).await;
-    assert_eq!(untrusted.class, Class::Unavailable, "{untrusted}");
+    assert_eq!(untrusted.class, ErrorKind::Unavailable, "{untrusted}");
     for failure in [refused, unknown, untrusted] {
         assert!(!failure.message.contains("hunter2"), "{failure}");
     }
@@ -222,7 +224,7 @@ async fn a_server_that_does_not_answer_is_unavailable() {
         ["", "clusters", "ftp://user:hunter2@127.0.0.1/", "http://user:hunter2@:x/", "file:///etc/hosts"]
     {
         let failure = failure(&fetcher, url, PATIENCE).await;
-        assert_eq!(failure.class, Class::Invalid, "{url}: {failure}");
+        assert_eq!(failure.class, ErrorKind::Invalid, "{url}: {failure}");
         assert!(!failure.message.contains("hunter2"), "{failure}");
     }
 }
@@ -238,7 +240,7 @@ async fn what_the_server_repeats_of_the_token_is_masked() {
     })
     .await;
     let failure = failure(&fetcher, &echo.url.replace("http://", "http://user:hunter2@"), PATIENCE).await;
-    assert_eq!(failure.class, Class::Forbidden);
+    assert_eq!(failure.class, ErrorKind::Forbidden);
     assert!(!failure.message.contains("hunter2"), "{failure}");
     // The token replaces the credentials in the URL.
     let head = echo.heads().remove(0).to_lowercase();

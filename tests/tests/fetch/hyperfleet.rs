@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use lockstep_apiserver::host::Listener;
-use lockstep_engine::action::{Class, Success};
+use lockstep_engine::action::{ErrorKind, Success};
 use lockstep_external::hyperfleet::damage::Damage;
 use lockstep_external::hyperfleet::host::{Host, Mishap, State};
 use lockstep_external::hyperfleet::{API, Dialect, HyperFleet, Kind, Labels};
@@ -85,10 +85,10 @@ async fn a_refusal_keeps_the_message_of_the_api() {
     let (_host, url) = start().await;
     let fetcher = Fetcher::default();
     let refused = failure(&fetcher, &format!("{url}?size=101"), PATIENCE).await;
-    assert_eq!(refused.class, Class::Invalid);
+    assert_eq!(refused.class, ErrorKind::Invalid);
     assert_eq!(refused.message, "400 Bad Request: Bad Request: size must be between 1 and 100, got \"101\"");
     let missing = failure(&fetcher, &format!("{url}/none"), PATIENCE).await;
-    assert_eq!((missing.class, missing.retry_after), (Class::NotFound, None));
+    assert_eq!((missing.class, missing.retry_after), (ErrorKind::NotFound, None));
 }
 
 #[tokio::test]
@@ -97,10 +97,10 @@ async fn damaged_answers_are_sorted() {
     let fetcher = Fetcher::default();
     let whole = document(&fetcher, &url).await;
     for (damage, class, retry_after) in [
-        (Damage::ServerError(500), Class::Unavailable, None),
-        (Damage::ServerError(503), Class::Unavailable, None),
-        (Damage::ServerError(408), Class::Unknown, None),
-        (Damage::Throttled { retry_after: 7 }, Class::Throttled, Some(7)),
+        (Damage::ServerError(500), ErrorKind::Unavailable, None),
+        (Damage::ServerError(503), ErrorKind::Unavailable, None),
+        (Damage::ServerError(408), ErrorKind::Unknown, None),
+        (Damage::Throttled { retry_after: 7 }, ErrorKind::Throttled, Some(7)),
     ] {
         under(&host, Duration::ZERO, Some(damage));
         let failure = failure(&fetcher, &url, PATIENCE).await;
@@ -159,7 +159,7 @@ async fn a_late_answer_leaves_it_open() {
     let (host, url) = start().await;
     under(&host, PATIENCE, None);
     let failure = failure(&Fetcher::default(), &url, Duration::from_millis(20)).await;
-    assert_eq!(failure.class, Class::Unknown);
+    assert_eq!(failure.class, ErrorKind::Unknown);
     assert_eq!(failure.message, "no whole answer within 20ms");
 }
 
@@ -170,7 +170,7 @@ async fn the_headers_of_the_configuration_are_sent() {
     host.state().require_tenant(Some("acme"));
     let fetcher = Fetcher::default();
     let refused = failure(&fetcher, &url, PATIENCE).await;
-    assert_eq!(refused.class, Class::Forbidden);
+    assert_eq!(refused.class, ErrorKind::Forbidden);
     assert!(refused.message.contains("403 Forbidden"), "{refused}");
     let headers = BTreeMap::from([("X-Tenant".to_owned(), "acme".to_owned())]);
     let answer = fetcher.fetch(&url, &headers, &Arc::default(), PATIENCE).await;
@@ -184,7 +184,7 @@ async fn the_token_is_read_again_for_each_request() {
     let path = folder.path().join("token");
     let fetcher = Fetcher::with_token_file(Some(path.clone()));
     let missing = failure(&fetcher, &url, PATIENCE).await;
-    assert_eq!(missing.class, Class::Unavailable);
+    assert_eq!(missing.class, ErrorKind::Unavailable);
     assert!(missing.message.contains("no token in"), "{missing}");
     // The token is a symbolic link that is replaced, as in a projected volume of Kubernetes.
     let project = |version: &str, token: &str| {
@@ -199,7 +199,7 @@ async fn the_token_is_read_again_for_each_request() {
     document(&fetcher, &url).await;
     host.state().require_token(Some("other-token"));
     let refused = failure(&fetcher, &url, PATIENCE).await;
-    assert_eq!(refused.class, Class::Forbidden);
+    assert_eq!(refused.class, ErrorKind::Forbidden);
     project("two", "other-token");
     document(&fetcher, &url).await;
     assert!(!format!("{fetcher:?} {refused:?} {missing:?}").contains("-token"));
@@ -208,7 +208,7 @@ async fn the_token_is_read_again_for_each_request() {
     for unusable in ["", "two\nlines"] {
         project(&format!("bad{}", unusable.len()), unusable);
         let failure = failure(&fetcher, &url, PATIENCE).await;
-        assert_eq!(failure.class, Class::Unavailable);
+        assert_eq!(failure.class, ErrorKind::Unavailable);
         assert!(!failure.message.contains("lines"), "{failure}");
     }
     assert_eq!(host.state().answered(), before);

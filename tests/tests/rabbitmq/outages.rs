@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use lockstep_engine::action::{Class, Failure, Success};
+use lockstep_engine::action::{ErrorKind, Failure, Success};
 use lockstep_engine::broker::{Broker, CloudEvent};
 use lockstep_runtime::publish::Publisher;
 use lockstep_tests::ground::eventually;
@@ -32,7 +32,9 @@ async fn publish_until_cut(
         let events = batch(next.fetch_add(BATCH, Ordering::Relaxed));
         let results = match publisher.publish(&target, &events).await {
             Ok(Success::Published(results)) => results,
-            Err(failure) if failure.class == Class::Unavailable && cut.load(Ordering::SeqCst) => return all,
+            Err(failure) if failure.class == ErrorKind::Unavailable && cut.load(Ordering::SeqCst) => {
+                return all;
+            }
             outcome => panic!("{outcome:?}"),
         };
         let well = results.iter().filter(|result| result.is_ok()).count();
@@ -83,7 +85,7 @@ async fn what_was_confirmed_outlives_a_crash() -> anyhow::Result<()> {
         match result {
             Ok(()) => assert!(received.contains(&id), "{id} was confirmed, and is lost"),
             Err(failure) => {
-                assert_eq!(failure.class, Class::Unknown, "{failure}");
+                assert_eq!(failure.class, ErrorKind::Unknown, "{failure}");
                 unknown += 1;
             }
         }
@@ -102,7 +104,7 @@ async fn there_is_one_connection_and_a_restart_ends_it() -> anyhow::Result<()> {
         assert_eq!(publisher.connect(target).await, Ok(Success::Done));
     }
     let unpublished = publisher.publish(&former, &[event(1)]).await.expect_err("another broker's connection");
-    assert_eq!(unpublished.class, Class::Unavailable);
+    assert_eq!(unpublished.class, ErrorKind::Unavailable);
     assert_eq!(published(publisher.clone().publish(&target, &[event(1)]).await), [Ok(())]);
     eventually("the former connection ends", async || {
         let connections = broker.connections()?;
@@ -113,11 +115,11 @@ async fn there_is_one_connection_and_a_restart_ends_it() -> anyhow::Result<()> {
 
     tokio::task::block_in_place(|| broker.stop())?;
     eventually("the end is noticed", async || match publisher.publish(&target, &[event(2)]).await {
-        Err(failure) if failure.class == Class::Unavailable => Ok(()),
+        Err(failure) if failure.class == ErrorKind::Unavailable => Ok(()),
         outcome => anyhow::bail!("{outcome:?}"),
     })
     .await?;
-    assert_eq!(publisher.connect(&target).await.expect_err("no broker").class, Class::Unavailable);
+    assert_eq!(publisher.connect(&target).await.expect_err("no broker").class, ErrorKind::Unavailable);
     tokio::task::block_in_place(|| broker.resume())?;
     assert_eq!(publisher.connect(&target).await, Ok(Success::Done));
     assert_eq!(published(publisher.publish(&target, &[event(3)]).await), [Ok(())]);
@@ -136,12 +138,12 @@ async fn a_silent_broker_is_left() -> anyhow::Result<()> {
     tokio::time::pause();
     for result in published(publisher.publish(&target, &batch(0)).await) {
         let failure = result.expect_err("a frozen broker confirms nothing");
-        assert_eq!(failure.class, Class::Unknown, "{failure}");
+        assert_eq!(failure.class, ErrorKind::Unknown, "{failure}");
         assert!(failure.message.ends_with("not confirmed within 30 s"), "{failure}");
     }
     tokio::time::resume();
     eventually("the connection is given up", async || match publisher.publish(&target, &[event(2)]).await {
-        Err(failure) if failure.class == Class::Unavailable => Ok(()),
+        Err(failure) if failure.class == ErrorKind::Unavailable => Ok(()),
         outcome => anyhow::bail!("{outcome:?}"),
     })
     .await?;
@@ -187,10 +189,10 @@ async fn a_broker_without_memory_is_waited_for() -> anyhow::Result<()> {
     noticed?;
     for result in published(outcome) {
         let failure = result.expect_err("nothing is confirmed");
-        assert_eq!(failure.class, Class::Unknown, "{failure}");
+        assert_eq!(failure.class, ErrorKind::Unknown, "{failure}");
     }
     let Err(failure) = publisher.publish(&target, &[event(2)]).await else { panic!("nothing is taken") };
-    assert_eq!(failure.class, Class::Unavailable, "{failure}");
+    assert_eq!(failure.class, ErrorKind::Unavailable, "{failure}");
 
     broker.control(&["set_vm_memory_high_watermark", "0.6"]).await?;
     eventually("messages are taken again", async || match publisher.connect(&target).await {

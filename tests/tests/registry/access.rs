@@ -1,6 +1,6 @@
 //! Tests the authentication of pulls.
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::broker::SecretString;
 
 use super::raw::answer;
@@ -48,12 +48,12 @@ async fn wrong_credentials_are_forbidden() {
         let other = Some(SecretString::new("user:hunter2-old"));
         let failure = failure(&format!("{}:4.19.3", repository(&server)), other, PATIENCE).await;
         let expected = format!("{}: 401 Unauthorized", server.url.replace("http://", ""));
-        assert_eq!((failure.class, failure.message), (Class::Forbidden, expected));
+        assert_eq!((failure.class, failure.message), (ErrorKind::Forbidden, expected));
         assert_eq!(asked(&server).len(), questions);
     }
     let server = registry(Guard::Basic).await;
     let without = failure(&format!("{}:4.19.3", repository(&server)), None, PATIENCE).await;
-    assert_eq!(without.class, Class::Forbidden);
+    assert_eq!(without.class, ErrorKind::Forbidden);
     assert!(
         without.message.contains("it requires credentials, and the pull secret has none for it"),
         "{without}"
@@ -74,7 +74,10 @@ async fn a_token_that_does_not_suffice_is_forbidden() {
             }
         })
         .await;
-        assert_eq!(class(&format!("{}:4.19.3", repository(&server)), Some(user())).await, Class::Forbidden);
+        assert_eq!(
+            class(&format!("{}:4.19.3", repository(&server)), Some(user())).await,
+            ErrorKind::Forbidden
+        );
         assert_eq!(asked(&server).len(), 3, "{status}");
     }
 }
@@ -83,7 +86,10 @@ async fn a_token_that_does_not_suffice_is_forbidden() {
 async fn an_unsupported_challenge_is_forbidden() {
     for headers in [&[][..], &["WWW-Authenticate: Digest realm=r"], &["WWW-Authenticate: Bearer service=x"]] {
         let server = answering(move |_| answer("401 Unauthorized", headers, "")).await;
-        assert_eq!(class(&format!("{}:4.19.3", repository(&server)), Some(user())).await, Class::Forbidden);
+        assert_eq!(
+            class(&format!("{}:4.19.3", repository(&server)), Some(user())).await,
+            ErrorKind::Forbidden
+        );
         assert_eq!(asked(&server).len(), 1);
     }
 }
@@ -91,15 +97,15 @@ async fn an_unsupported_challenge_is_forbidden() {
 #[tokio::test]
 async fn a_failed_token_request_says_nothing_about_the_image() {
     let table = [
-        (answer("404 Not Found", &[], ""), Class::Unavailable),
-        (answer("400 Bad Request", &[], ""), Class::Unavailable),
-        (answer("500 Internal Server Error", &[], ""), Class::Unavailable),
-        (answer("200 OK", &[], "{}"), Class::Unavailable),
-        (answer("200 OK", &[], "<html>"), Class::Unavailable),
-        (answer("200 OK", &[], r#"{"token":"","access_token":null}"#), Class::Unavailable),
-        (answer("200 OK", &[], r#"{"token":"two\nlines"}"#), Class::Unavailable),
-        (answer("403 Forbidden", &[], ""), Class::Forbidden),
-        (answer("429 Too Many Requests", &["Retry-After: 9"], ""), Class::Throttled),
+        (answer("404 Not Found", &[], ""), ErrorKind::Unavailable),
+        (answer("400 Bad Request", &[], ""), ErrorKind::Unavailable),
+        (answer("500 Internal Server Error", &[], ""), ErrorKind::Unavailable),
+        (answer("200 OK", &[], "{}"), ErrorKind::Unavailable),
+        (answer("200 OK", &[], "<html>"), ErrorKind::Unavailable),
+        (answer("200 OK", &[], r#"{"token":"","access_token":null}"#), ErrorKind::Unavailable),
+        (answer("200 OK", &[], r#"{"token":"two\nlines"}"#), ErrorKind::Unavailable),
+        (answer("403 Forbidden", &[], ""), ErrorKind::Forbidden),
+        (answer("429 Too Many Requests", &["Retry-After: 9"], ""), ErrorKind::Throttled),
     ];
     for (said, expected) in table {
         let shown = said.clone();
@@ -112,7 +118,7 @@ async fn a_failed_token_request_says_nothing_about_the_image() {
         .await;
         let failure = failure(&format!("{}:4.19.3", repository(&server)), Some(user()), PATIENCE).await;
         assert_eq!(failure.class, expected, "{shown}: {failure}");
-        assert_eq!(failure.retry_after.is_some(), expected == Class::Throttled, "{shown}");
+        assert_eq!(failure.retry_after.is_some(), expected == ErrorKind::Throttled, "{shown}");
     }
 }
 
@@ -126,7 +132,7 @@ async fn credentials_go_to_no_unsafe_token_service() {
         })
         .await;
         let failure = failure(&format!("{}:4.19.3", repository(&server)), Some(user()), PATIENCE).await;
-        assert_eq!(failure.class, Class::Unavailable, "{realm}");
+        assert_eq!(failure.class, ErrorKind::Unavailable, "{realm}");
         assert!(failure.message.contains("its token service has no safe URL"), "{realm}: {failure}");
     }
 }

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use tokio::io::AsyncWriteExt as _;
 
 use super::raw::{Raw, answer};
@@ -13,10 +13,10 @@ use super::{PATIENCE, class, failure, found, user};
 #[tokio::test]
 async fn codes_have_their_classes_at_every_question() {
     let table = [
-        ("429 Too Many Requests", Class::Throttled, Some(7)),
-        ("503 Service Unavailable", Class::Unavailable, Some(7)),
-        ("500 Internal Server Error", Class::Unavailable, Some(7)),
-        ("408 Request Timeout", Class::Unknown, Some(7)),
+        ("429 Too Many Requests", ErrorKind::Throttled, Some(7)),
+        ("503 Service Unavailable", ErrorKind::Unavailable, Some(7)),
+        ("500 Internal Server Error", ErrorKind::Unavailable, Some(7)),
+        ("408 Request Timeout", ErrorKind::Unknown, Some(7)),
     ];
     for (status, expected, retry_after) in table {
         for at in ["HEAD ", "GET /v2/ocp/release/manifests/", "GET /v2/ocp/release/blobs/"] {
@@ -48,7 +48,7 @@ async fn an_answer_that_never_ends_is_late() {
         let image = format!("{}@{INDEX}", repository(&server));
         let failure = failure(&image, Some(user()), Duration::from_millis(300)).await;
         let message = format!("{}: no whole answer within 300ms", server.url.replace("http://", ""));
-        assert_eq!((failure.class, failure.message), (Class::Unknown, message), "{silent}");
+        assert_eq!((failure.class, failure.message), (ErrorKind::Unknown, message), "{silent}");
     }
 }
 
@@ -58,7 +58,7 @@ async fn a_connection_that_ends_early_leaves_it_open() {
         let server = Raw::saying(said).await;
         assert_eq!(
             class(&format!("{}:1", repository(&server)), Some(user())).await,
-            Class::Unknown,
+            ErrorKind::Unknown,
             "{said:?}"
         );
         assert_eq!(server.heads().len(), 1, "{said:?}");
@@ -84,7 +84,7 @@ async fn what_is_too_long_is_not_read() {
     assert_eq!((image.digest.as_str(), image.release), (INDEX, None));
     let server = endless("/token").await;
     let failure = failure(&format!("{}:4.19.3", repository(&server)), Some(user()), PATIENCE).await;
-    assert_eq!(failure.class, Class::Unavailable);
+    assert_eq!(failure.class, ErrorKind::Unavailable);
     assert!(failure.message.ends_with("the answer is longer than 262144 bytes"), "{failure}");
 }
 
@@ -94,8 +94,8 @@ async fn a_server_that_does_not_answer_is_unavailable() {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.local_addr().unwrap().port()
     };
-    assert_eq!(class(&format!("127.0.0.1:{port}/a:1"), Some(user())).await, Class::Unavailable);
-    assert_eq!(class("registry.invalid/a:1", Some(user())).await, Class::Unavailable);
+    assert_eq!(class(&format!("127.0.0.1:{port}/a:1"), Some(user())).await, ErrorKind::Unavailable);
+    assert_eq!(class("registry.invalid/a:1", Some(user())).await, ErrorKind::Unavailable);
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn without_tls_no_request_is_sent() {
     let plain = Raw::saying(answer("400 Bad Request", &[], "")).await;
     // This address is not loopback, although the server answers on it.
     let image = repository(&plain).replace("127.0.0.1", "0.0.0.0");
-    assert_eq!(class(&format!("{image}:1"), Some(user())).await, Class::Unavailable);
+    assert_eq!(class(&format!("{image}:1"), Some(user())).await, ErrorKind::Unavailable);
     // The first byte of TLS.
     assert_eq!(plain.heads(), ["\u{16}"]);
 }

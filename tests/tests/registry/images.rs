@@ -1,6 +1,6 @@
 //! Tests what is read from an image.
 
-use lockstep_engine::action::{Action, Class, ResolveImage, Success};
+use lockstep_engine::action::{Action, ErrorKind, ResolveImage, Success};
 use lockstep_engine::image::FoundImage;
 use lockstep_runtime::execute::Executor;
 
@@ -50,19 +50,19 @@ async fn the_release_of_an_image_without_a_tag_is_read() {
 #[tokio::test]
 async fn what_is_not_there_is_not_found() {
     let server = registry(Guard::Anybody).await;
-    assert_eq!(class(&format!("{}:4.20.0", repository(&server)), None).await, Class::NotFound);
-    assert_eq!(class(&format!("{}/other:4.19.3", repository(&server)), None).await, Class::NotFound);
-    assert_eq!(class(&format!("{}@{CONFIG}", repository(&server)), None).await, Class::NotFound);
+    assert_eq!(class(&format!("{}:4.20.0", repository(&server)), None).await, ErrorKind::NotFound);
+    assert_eq!(class(&format!("{}/other:4.19.3", repository(&server)), None).await, ErrorKind::NotFound);
+    assert_eq!(class(&format!("{}@{CONFIG}", repository(&server)), None).await, ErrorKind::NotFound);
 }
 
 #[tokio::test]
 async fn what_is_no_name_or_digest_is_invalid() {
     let server = registry(Guard::Anybody).await;
-    assert_eq!(class(&format!("{}:4.19.3@", repository(&server)), None).await, Class::Invalid);
-    assert_eq!(class("", None).await, Class::Invalid);
+    assert_eq!(class(&format!("{}:4.19.3@", repository(&server)), None).await, ErrorKind::Invalid);
+    assert_eq!(class("", None).await, ErrorKind::Invalid);
     assert!(server.heads().is_empty());
     // The registry's digest is invalid, which says nothing about the image.
-    assert_eq!(class(&format!("{}:odd", repository(&server)), None).await, Class::Unavailable);
+    assert_eq!(class(&format!("{}:odd", repository(&server)), None).await, ErrorKind::Unavailable);
 }
 
 #[tokio::test]

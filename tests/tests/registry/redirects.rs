@@ -1,6 +1,6 @@
 //! Tests redirects, which carry no credentials to other servers.
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 
 use super::raw::answer;
 use super::stand_in::{
@@ -48,7 +48,10 @@ async fn a_challenge_from_elsewhere_is_not_answered() {
         let other = registry(guard).await;
         let at = format!("{}/v2/ocp/release/manifests/4.19.3", other.url);
         let server = answering(move |_| moved(&at)).await;
-        assert_eq!(class(&format!("{}:4.19.3", repository(&server)), Some(user())).await, Class::Forbidden);
+        assert_eq!(
+            class(&format!("{}:4.19.3", repository(&server)), Some(user())).await,
+            ErrorKind::Forbidden
+        );
         assert_eq!(asked(&other), ["HEAD /v2/ocp/release/manifests/4.19.3 -"]);
     }
 }
@@ -62,7 +65,7 @@ async fn a_token_service_that_moves_takes_no_credentials_along() {
         if is_token { moved(&at) } else { respond(head, Guard::Bearer("token")) }
     })
     .await;
-    assert_eq!(class(&format!("{}:4.19.3", repository(&server)), Some(user())).await, Class::Forbidden);
+    assert_eq!(class(&format!("{}:4.19.3", repository(&server)), Some(user())).await, ErrorKind::Forbidden);
     assert_eq!(asked(&other), ["GET /token -"]);
 }
 
@@ -72,7 +75,7 @@ async fn redirects_end() {
         let server = answering(move |_| moved(to)).await;
         assert_eq!(
             class(&format!("{}:4.19.3", repository(&server)), Some(user())).await,
-            Class::Unavailable,
+            ErrorKind::Unavailable,
             "{to}"
         );
         assert_eq!(asked(&server).len(), questions, "{to}");

@@ -3,7 +3,7 @@
 //! Source: "DPFHCPBridge DPUCluster Validation". It checks existence and access only; the other requirements on a DPUCluster
 //! are among the [prerequisites](super::prerequisites).
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::conditions::{Finding, Status};
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::{Name, ObjectRef};
@@ -29,7 +29,7 @@ pub fn validate<T>(bridge: &Bridge, lookup: &Lookup<T>) -> Finding {
             (Status::False, reason::DPU_CLUSTER_NOT_FOUND, message)
         }
         (Some(Name { namespace, name }), Err(failure)) => {
-            let why = words(failure);
+            let why = failure_message(failure);
             let message = format!("Failed to retrieve DPUCluster '{name}' in namespace '{namespace}': {why}");
             (Status::False, reason::DPU_CLUSTER_ACCESS_ERROR, message)
         }
@@ -80,7 +80,7 @@ pub fn log<T>(key: &Name, bridge: &Bridge, lookup: &Lookup<T>) -> [Note; 2] {
         (Some(_), Ok(Some(_))) => line(false, "DPUCluster validation successful"),
         (Some(_), Ok(None)) => line(false, "DPUCluster not found"),
         (Some(_), Err(failure)) => {
-            let message = format!("Failed to get DPUCluster: {}", words(failure));
+            let message = format!("Failed to get DPUCluster: {}", failure_message(failure));
             Note::Error { message, objects: objects(key, bridge) }
         }
     };
@@ -94,17 +94,17 @@ pub fn objects(key: &Name, bridge: &Bridge) -> Vec<ObjectRef> {
     [names::bridge_ref(key)].into_iter().chain(dpu_cluster).collect()
 }
 
-fn words(failure: &Failure) -> String {
+fn failure_message(failure: &Failure) -> String {
     match failure.class {
-        Class::Forbidden => format!("permission denied ({})", failure.message),
-        Class::KindNotServed => "the DPUCluster CRD is not installed".to_owned(),
-        Class::NotFound
-        | Class::AlreadyExists
-        | Class::Conflict
-        | Class::Invalid
-        | Class::Gone
-        | Class::Throttled
-        | Class::Unavailable
-        | Class::Unknown => failure.message.clone(),
+        ErrorKind::Forbidden => format!("permission denied ({})", failure.message),
+        ErrorKind::KindNotServed => "the DPUCluster CRD is not installed".to_owned(),
+        ErrorKind::NotFound
+        | ErrorKind::AlreadyExists
+        | ErrorKind::Conflict
+        | ErrorKind::Invalid
+        | ErrorKind::Gone
+        | ErrorKind::Throttled
+        | ErrorKind::Unavailable
+        | ErrorKind::Unknown => failure.message.clone(),
     }
 }

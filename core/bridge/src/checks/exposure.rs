@@ -11,7 +11,7 @@ use super::unmet::{Resolution, Unmet};
 use super::unwatched::unwatched;
 use crate::desired::address;
 use crate::model::hosted_cluster::{endpoint, is_at, uses_load_balancer};
-use crate::model::hypershift::{is, words};
+use crate::model::hypershift::{describe, is};
 use crate::model::service::{assigned, other_families};
 use crate::model::source::Source;
 use crate::names::{condition, reason, service_title};
@@ -30,7 +30,7 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>, unmet: &[Unmet]) -> Finding {
             "nothing is exposed before the HostedCluster exists".to_owned(),
         ),
         (None, OwnedObject::Ours(cluster)) if is(cluster, "ValidConfiguration", "False") => {
-            (Status::False, reason::SERVICE_CREATION_FAILED, words(cluster, "ValidConfiguration"))
+            (Status::False, reason::SERVICE_CREATION_FAILED, describe(cluster, "ValidConfiguration"))
         }
         (None, OwnedObject::Ours(cluster)) if uses_load_balancer(cluster) => {
             match snapshot.refusal(Source::Services) {

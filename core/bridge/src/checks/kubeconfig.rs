@@ -49,7 +49,7 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Finding {
                 reason::KUBECONFIG_PENDING,
                 "HyperShift has not made the cluster's kubeconfig yet".to_owned(),
             ),
-            SecretState::Bad(complaint) => (Status::False, reason::INJECTION_FAILED, complaint.to_owned()),
+            SecretState::Bad(problem) => (Status::False, reason::INJECTION_FAILED, problem.to_owned()),
             SecretState::Copied if snapshot.kubeconfig().is_some() => {
                 let name = copy.map(|copy| copy.name).unwrap_or_default();
                 let message = format!("the DPUCluster uses the kubeconfig {name}{}", old_client(snapshot));

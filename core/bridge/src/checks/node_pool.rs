@@ -9,7 +9,7 @@ use lockstep_engine::conditions::{Finding, Status};
 use serde_json::Value;
 
 use super::unwatched::unwatched;
-use crate::model::hypershift::{condition as find, is, words};
+use crate::model::hypershift::{condition as find, describe, is};
 use crate::model::source::Source;
 use crate::names::{condition, reason};
 use crate::snapshot::{BridgeSnapshot, OwnedObject};
@@ -58,16 +58,16 @@ fn installing(pool: &Value) -> Option<&'static str> {
 
 fn nodes(pool: &Value) -> (Status, &'static str, String) {
     if let Some(waits) = installing(pool) {
-        return (Status::Unknown, reason::WAITING_FOR_NODES, words(pool, waits));
+        return (Status::Unknown, reason::WAITING_FOR_NODES, describe(pool, waits));
     }
     let objections = VALIDITY.into_iter().filter(|name| is(pool, name, "False") && !is_brief(pool, name));
     let (of_release, invalid): (Vec<&str>, Vec<&str>) = objections.partition(|name| is_about_release(name));
     if let Some(invalid) = invalid.first() {
-        return (Status::False, reason::NODES_UNHEALTHY, words(pool, invalid));
+        return (Status::False, reason::NODES_UNHEALTHY, describe(pool, invalid));
     }
     if let Some(objection) = of_release.first() {
         let message =
-            format!("HyperShift does not take the NodePool's release now: {}", words(pool, objection));
+            format!("HyperShift does not take the NodePool's release now: {}", describe(pool, objection));
         return (Status::Unknown, reason::RELEASE_PENDING, message);
     }
     let replicas = pool["spec"]["replicas"].as_i64().unwrap_or(0);
@@ -77,9 +77,9 @@ fn nodes(pool: &Value) -> (Status, &'static str, String) {
             (Status::True, reason::NODES_READY, format!("{count}/{replicas} worker nodes are ready"))
         }
         Some(_) if is(pool, "AllNodesHealthy", "False") => {
-            (Status::False, reason::NODES_UNHEALTHY, words(pool, "AllNodesHealthy"))
+            (Status::False, reason::NODES_UNHEALTHY, describe(pool, "AllNodesHealthy"))
         }
-        Some(_) => (Status::False, reason::WAITING_FOR_NODES, words(pool, "Ready")),
+        Some(_) => (Status::False, reason::WAITING_FOR_NODES, describe(pool, "Ready")),
         None if pool["status"]["conditions"].as_array().is_none_or(Vec::is_empty) => {
             (Status::Unknown, reason::WAITING_FOR_NODES, "the NodePool reports nothing yet".to_owned())
         }

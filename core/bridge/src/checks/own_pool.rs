@@ -1,6 +1,6 @@
 //! Whether the bridge's own IPAddressPool and L2Advertisement can be created and used.
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 
 use super::unmet::Unmet;
 use super::unwatched::unwatched;
@@ -15,7 +15,7 @@ pub fn check(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
         let kind = source.kind();
         let title = format!("{} {name} for spec.metalLBPool", kind.kind);
         match snapshot.own_pool_object(source)? {
-            OwnedObject::Unknown(failure) if failure.class == Class::KindNotServed => {
+            OwnedObject::Unknown(failure) if failure.class == ErrorKind::KindNotServed => {
                 return Some(Unmet::wait(format!(
                     "MetalLB is not installed: {}s are not served here; install MetalLB",
                     kind.kind

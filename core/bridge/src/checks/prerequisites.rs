@@ -7,7 +7,7 @@
 //!
 //! Source: "Reconciliation Validation".
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::conditions::{Finding, Status};
 use lockstep_engine::object::{Name, is_deleting};
 use serde_json::Value;
@@ -238,7 +238,7 @@ fn secret(snapshot: &BridgeSnapshot<'_>, role: SecretRole) -> Option<Unmet> {
         SecretState::Unread => {
             Some(Unmet::wait(format!("Secret {source} of {field} is not read and copied yet")))
         }
-        SecretState::Bad(complaint) => Some(Unmet::user_action(complaint)),
+        SecretState::Bad(problem) => Some(Unmet::user_action(problem)),
         SecretState::Copied => None,
     }
 }
@@ -262,16 +262,16 @@ fn is_copied(snapshot: &BridgeSnapshot<'_>, role: SecretRole) -> bool {
 /// A prerequisite that can't be checked.
 fn unknown(what: &str, failure: &Failure, remedy: &str) -> Unmet {
     Unmet::wait(match failure.class {
-        Class::KindNotServed => format!("{what} are not served here; {remedy}"),
-        Class::NotFound
-        | Class::Forbidden
-        | Class::AlreadyExists
-        | Class::Conflict
-        | Class::Invalid
-        | Class::Gone
-        | Class::Throttled
-        | Class::Unavailable
-        | Class::Unknown => format!("{what} can't be watched ({}); {remedy}", failure.message),
+        ErrorKind::KindNotServed => format!("{what} are not served here; {remedy}"),
+        ErrorKind::NotFound
+        | ErrorKind::Forbidden
+        | ErrorKind::AlreadyExists
+        | ErrorKind::Conflict
+        | ErrorKind::Invalid
+        | ErrorKind::Gone
+        | ErrorKind::Throttled
+        | ErrorKind::Unavailable
+        | ErrorKind::Unknown => format!("{what} can't be watched ({}); {remedy}", failure.message),
     })
 }
 

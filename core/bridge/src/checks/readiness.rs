@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{encryption_key, exposure, upgrade};
 use crate::model::hosted_cluster::{has_endpoint, is_available, is_installed};
-use crate::model::hypershift::{condition as condition_of, is, words};
+use crate::model::hypershift::{condition as condition_of, describe, is};
 use crate::model::rollout::{is_blocked, was_complete};
 use crate::names::{condition, reason};
 use crate::snapshot::{BridgeSnapshot, OwnedObject};
@@ -99,8 +99,10 @@ pub fn ready(snapshot: &BridgeSnapshot<'_>, findings: &[Finding]) -> Finding {
         let place = exposure::api_endpoint(snapshot).unwrap_or_default();
         let mut message = format!("the hosted cluster is ready at {place}");
         if let Some(cluster) = snapshot.hosted_cluster().ours().filter(|cluster| is_blocked(cluster)) {
-            message =
-                format!("{message}, but HyperShift can't change it now: {}", words(cluster, "Progressing"));
+            message = format!(
+                "{message}, but HyperShift can't change it now: {}",
+                describe(cluster, "Progressing")
+            );
         }
         if let Some(exposure) = find(condition::SERVICE_EXPOSURE_READY)
             && exposure.status == Status::False
@@ -143,12 +145,12 @@ fn control_plane(snapshot: &BridgeSnapshot<'_>, cluster: &Value) -> Option<(Stat
         return None;
     }
     if is_blocked(cluster) {
-        return Some((Status::False, reason::VALIDATION_FAILED, words(cluster, "Progressing")));
+        return Some((Status::False, reason::VALIDATION_FAILED, describe(cluster, "Progressing")));
     }
     // Without Routes HyperShift fails before it writes any other condition.
     let is_early = condition_of(cluster, "Progressing").is_none();
     if is_early && is(cluster, "ValidConfiguration", "False") {
-        return Some((Status::False, reason::VALIDATION_FAILED, words(cluster, "ValidConfiguration")));
+        return Some((Status::False, reason::VALIDATION_FAILED, describe(cluster, "ValidConfiguration")));
     }
     if !is(cluster, "Available", "True") {
         let available = condition_of(cluster, "Available");
@@ -159,7 +161,7 @@ fn control_plane(snapshot: &BridgeSnapshot<'_>, cluster: &Value) -> Option<(Stat
             && available.is_some_and(|available| available["reason"] == "KASLoadBalancerNotReachable");
         let reason =
             if is_unreachable { reason::API_SERVER_UNREACHABLE } else { reason::WAITING_FOR_CONTROL_PLANE };
-        return Some((Status::False, reason, words(cluster, "Available")));
+        return Some((Status::False, reason, describe(cluster, "Available")));
     }
     let message = if has_endpoint(cluster) {
         "the first version of the control plane is not installed completely yet"
@@ -176,7 +178,7 @@ fn degraded(snapshot: &BridgeSnapshot<'_>) -> Option<(Status, &'static str, Stri
     let newest = &cluster["status"]["controlPlaneVersion"]["history"][0]["state"];
     let is_rolling =
         newest == "Partial" || upgrade::progress(snapshot).is_some() || rollout_remaining(snapshot).is_some();
-    (!is_rolling).then(|| (Status::False, reason::WAITING_FOR_CONTROL_PLANE, words(cluster, "Degraded")))
+    (!is_rolling).then(|| (Status::False, reason::WAITING_FOR_CONTROL_PLANE, describe(cluster, "Degraded")))
 }
 
 /// Returns the remaining time for a rollout that excuses a degraded control plane and of which HyperShift does not report the end:
@@ -255,7 +257,7 @@ fn left(limit: Duration, since: Timestamp, now: Now) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use lockstep_engine::action::Class;
+    use lockstep_engine::action::ErrorKind;
     use serde_json::json;
 
     use super::*;
@@ -275,7 +277,7 @@ mod tests {
             fixture.cluster(created, &json!({}));
         }
         if is_refused {
-            fixture.refuse(Source::HostedClusters, Class::Forbidden);
+            fixture.refuse(Source::HostedClusters, ErrorKind::Forbidden);
         }
         let ready = Finding::broken(condition::READY, ready, String::new());
         provisioned(&fixture.snapshot(), &ready).reason

@@ -93,7 +93,7 @@ fn applied(snapshot: &BridgeSnapshot<'_>, existing: &Value) -> (Status, &'static
 
 #[cfg(test)]
 mod tests {
-    use lockstep_engine::action::Class;
+    use lockstep_engine::action::ErrorKind;
     use serde_json::json;
 
     use super::*;
@@ -120,10 +120,10 @@ mod tests {
     fn whether_the_spec_is_applied_is_unknown_while_an_existing_cluster_can_not_be_watched() {
         let cluster = json!({ "hostedClusterRef": { "namespace": "team", "name": "a" } });
         for (status, class, expected) in [
-            (&cluster, Class::Forbidden, Some(reason::WATCH_FAILED)),
-            (&json!({}), Class::Forbidden, None),
+            (&cluster, ErrorKind::Forbidden, Some(reason::WATCH_FAILED)),
+            (&json!({}), ErrorKind::Forbidden, None),
             // Then there is no cluster any more.
-            (&cluster, Class::KindNotServed, None),
+            (&cluster, ErrorKind::KindNotServed, None),
         ] {
             let mut fixture = Fixture::new(status);
             fixture.refuse(Source::HostedClusters, class);

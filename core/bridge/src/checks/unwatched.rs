@@ -1,6 +1,6 @@
 //! Findings about objects that can't be watched.
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::conditions::Status;
 use lockstep_engine::object::Kind;
 
@@ -21,7 +21,7 @@ pub fn unwatched_bridges(store: &Store) -> Option<String> {
 
 fn message(kind: &Kind, effect: &str, failure: &Failure) -> String {
     let message = format!("{}s can't be watched ({}){effect}", kind.kind, failure.message);
-    if failure.class == Class::Forbidden {
+    if failure.class == ErrorKind::Forbidden {
         return format!("{message}; grant the operator list and watch on {}", kind.plural);
     }
     message

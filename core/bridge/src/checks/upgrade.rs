@@ -9,7 +9,7 @@ use lockstep_engine::conditions::Status;
 use serde_json::Value;
 
 use crate::desired::node_pool;
-use crate::model::hypershift::{is, words};
+use crate::model::hypershift::{describe, is};
 use crate::model::rollout::{deciding_history, is_blocked};
 use crate::names::reason;
 use crate::snapshot::BridgeSnapshot;
@@ -34,7 +34,7 @@ pub fn progress(snapshot: &BridgeSnapshot<'_>) -> Option<String> {
 
 /// Returns the status, reason and message of `SpecApplied` during an upgrade.
 pub fn state(cluster: &Value, progress: String) -> (Status, &'static str, String) {
-    let blocked = || words(cluster, "Progressing");
+    let blocked = || describe(cluster, "Progressing");
     if !is_blocked(cluster) {
         (Status::Unknown, reason::UPGRADE_IN_PROGRESS, progress)
     } else if is(cluster, "ReconciliationActive", "False") {

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::object::Name;
 
 use super::own_pool;
@@ -65,7 +65,9 @@ fn membership(snapshot: &BridgeSnapshot<'_>, address: IpAddr) -> Option<Unmet> {
     }
     if let Some(failure) = snapshot.store.refusal(Source::Pools) {
         return Some(Unmet::wait(match failure.class {
-            Class::KindNotServed => "MetalLB is not installed: IPAddressPools are not served here".to_owned(),
+            ErrorKind::KindNotServed => {
+                "MetalLB is not installed: IPAddressPools are not served here".to_owned()
+            }
             _ => format!("IPAddressPools can't be watched ({})", failure.message),
         }));
     }

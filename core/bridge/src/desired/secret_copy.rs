@@ -46,9 +46,9 @@ pub fn examine(
     }
     let content = match content(role, source) {
         Ok(content) => content,
-        Err(complaint) => {
+        Err(problem) => {
             let place = format!("key {:?} of Secret {}", role.source_key(), Name::of(source));
-            return Some(CopyComparison::Bad(format!("{place}: {complaint}")));
+            return Some(CopyComparison::Bad(format!("{place}: {problem}")));
         }
     };
     let keys = role.copy_keys();

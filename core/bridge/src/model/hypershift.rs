@@ -15,7 +15,7 @@ pub fn is(object: &Value, name: &str, status: &str) -> bool {
 }
 
 /// Returns the reason and message of such a condition.
-pub fn words(object: &Value, name: &str) -> String {
+pub fn describe(object: &Value, name: &str) -> String {
     let Some(condition) = condition(object, name) else { return format!("{name} is not reported yet") };
     let reason = condition["reason"].as_str().unwrap_or_default();
     match text(condition, "/message") {

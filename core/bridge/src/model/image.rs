@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::backoff::RETRY_AFTER_MAX;
 use lockstep_engine::image::FoundImage;
 use lockstep_engine::time::Monotonic;
@@ -28,7 +28,7 @@ pub struct Checked {
     at: Monotonic,
     answer: Result<FoundImage, Failure>,
     /// The failure of the last query, if the registry has not answered since.
-    trouble: Option<Failure>,
+    problem: Option<Failure>,
 }
 
 impl Checked {
@@ -42,9 +42,9 @@ impl Checked {
     ) -> Self {
         match (before.filter(|before| before.is_of(image) && before.is_definite()), answer) {
             (Some(before), Err(failure)) if !is_definite(&failure) => {
-                Self { secret, at: now, trouble: Some(failure), ..before }
+                Self { secret, at: now, problem: Some(failure), ..before }
             }
-            (_, answer) => Self { image: image.to_owned(), secret, at: now, answer, trouble: None },
+            (_, answer) => Self { image: image.to_owned(), secret, at: now, answer, problem: None },
         }
     }
 
@@ -64,9 +64,9 @@ impl Checked {
     }
 
     fn fresh(&self) -> Duration {
-        let failure = self.trouble.as_ref().or(self.answer.as_ref().err());
+        let failure = self.problem.as_ref().or(self.answer.as_ref().err());
         let retry_after = failure.and_then(|failure| failure.retry_after).unwrap_or_default();
-        retry_after.min(RETRY_AFTER_MAX).max(if self.is_definite() && self.trouble.is_none() {
+        retry_after.min(RETRY_AFTER_MAX).max(if self.is_definite() && self.problem.is_none() {
             FRESH
         } else {
             RETRY
@@ -101,29 +101,29 @@ impl Checked {
     pub fn refusal(&self) -> Option<String> {
         let (image, failure) = (&self.image, self.answer.as_ref().err()?);
         match failure.class {
-            Class::NotFound => Some(format!(
+            ErrorKind::NotFound => Some(format!(
                 "release image {image} does not exist in its registry; correct spec.ocpReleaseImage"
             )),
-            Class::Forbidden => Some(format!(
+            ErrorKind::Forbidden => Some(format!(
                 "the registry of release image {image} does not accept the pull secret ({}); add credentials for it to the \
                  Secret that spec.pullSecretRef names",
                 failure.message
             )),
-            Class::Invalid => Some(format!("release image {image}: {}", failure.message)),
+            ErrorKind::Invalid => Some(format!("release image {image}: {}", failure.message)),
             // The result is unknown; the cluster is created all the same.
-            Class::KindNotServed
-            | Class::AlreadyExists
-            | Class::Conflict
-            | Class::Gone
-            | Class::Throttled
-            | Class::Unavailable
-            | Class::Unknown => None,
+            ErrorKind::KindNotServed
+            | ErrorKind::AlreadyExists
+            | ErrorKind::Conflict
+            | ErrorKind::Gone
+            | ErrorKind::Throttled
+            | ErrorKind::Unavailable
+            | ErrorKind::Unknown => None,
         }
     }
 }
 
 fn is_definite(failure: &Failure) -> bool {
-    matches!(failure.class, Class::NotFound | Class::Forbidden | Class::Invalid)
+    matches!(failure.class, ErrorKind::NotFound | ErrorKind::Forbidden | ErrorKind::Invalid)
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
         Monotonic::START + Duration::from_secs(seconds)
     }
 
-    fn take(before: Option<Checked>, answer: Result<(), Class>, seconds: u64) -> Checked {
+    fn take(before: Option<Checked>, answer: Result<(), ErrorKind>, seconds: u64) -> Checked {
         let found = FoundImage { digest: "sha256:1".to_owned(), release: None };
         let answer = answer.map(|()| found).map_err(|class| Failure::new(class, "no"));
         Checked::take(before, IMAGE, "1".to_owned(), answer, at(seconds))
@@ -146,11 +146,11 @@ mod tests {
     fn the_last_answer_counts_while_the_registry_does_not_answer() {
         let found = take(None, Ok(()), 0);
         assert_eq!((found.is_found(), found.due("1"), found.due("2")), (true, at(600), Monotonic::START));
-        let silent = take(Some(found.clone()), Err(Class::Unavailable), 600);
+        let silent = take(Some(found.clone()), Err(ErrorKind::Unavailable), 600);
         assert_eq!((silent.is_found(), silent.due("1"), silent.doubt()), (true, at(660), None));
-        let refused = take(Some(silent), Err(Class::Forbidden), 660);
+        let refused = take(Some(silent), Err(ErrorKind::Forbidden), 660);
         assert_eq!((refused.is_found(), refused.due("1")), (false, at(1260)));
-        let silent = take(Some(refused), Err(Class::Unavailable), 1260);
+        let silent = take(Some(refused), Err(ErrorKind::Unavailable), 1260);
         assert!(
             silent.refusal().is_some_and(|refusal| refusal.contains("pull secret")),
             "nothing is known to be better"
@@ -160,10 +160,10 @@ mod tests {
 
     #[test]
     fn without_an_answer_there_is_doubt() {
-        let silent = take(None, Err(Class::Unavailable), 0);
+        let silent = take(None, Err(ErrorKind::Unavailable), 0);
         assert!(silent.doubt().is_some() && silent.refusal().is_none());
         assert_eq!((silent.due("1"), silent.retry_at()), (at(60), Some(at(60))));
-        let still = take(Some(silent), Err(Class::Unknown), 60);
+        let still = take(Some(silent), Err(ErrorKind::Unknown), 60);
         assert_eq!((still.due("1"), still.is_found()), (at(120), false));
         assert_eq!(take(Some(still), Ok(()), 120).retry_at(), None);
     }
@@ -171,10 +171,10 @@ mod tests {
     #[test]
     fn a_registry_can_ask_for_a_pause_of_five_minutes_at_most() {
         for (class, pause, due) in [
-            (Class::Throttled, Duration::from_mins(2), 120),
-            (Class::Throttled, Duration::from_hours(24), 300),
+            (ErrorKind::Throttled, Duration::from_mins(2), 120),
+            (ErrorKind::Throttled, Duration::from_hours(24), 300),
             // Refusals are checked again after ten minutes.
-            (Class::Forbidden, Duration::from_hours(24), 600),
+            (ErrorKind::Forbidden, Duration::from_hours(24), 600),
         ] {
             let failure = Failure { retry_after: Some(pause), ..Failure::new(class, "no") };
             let asked = Checked::take(None, IMAGE, "1".to_owned(), Err(failure), at(0));

@@ -75,13 +75,13 @@ pub struct Verified {
     source: String,
     copy: Option<String>,
     /// What is wrong with either, without any of its content.
-    pub complaint: Option<String>,
+    pub problem: Option<String>,
 }
 
 impl Verified {
     /// Stores the result for these versions of the two.
-    pub fn new(source: &Value, copy: Option<&Value>, complaint: Option<String>) -> Self {
-        Self { source: marker(source), copy: copy.map(marker), complaint }
+    pub fn new(source: &Value, copy: Option<&Value>, problem: Option<String>) -> Self {
+        Self { source: marker(source), copy: copy.map(marker), problem }
     }
 
     /// Returns whether it is about these versions of the two.

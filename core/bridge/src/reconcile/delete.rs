@@ -20,11 +20,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_crds::bridge::DPFHCPBridgeStatus;
-use lockstep_engine::action::{Action, Answer as _, Class, Failure, KubeRequest, Outcome, only};
+use lockstep_engine::action::{Action, Answer as _, ErrorKind, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::conditions::{self, Finding, Status};
-use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Name, ObjectRef, Uid, is_controlled_by, is_deleting, precondition, text};
 use lockstep_engine::recorder::Severity;
+use lockstep_engine::scheduler::{Next, Verdict};
 use lockstep_engine::time::Now;
 use lockstep_engine::{finalizer, write};
 use serde::{Deserialize, Serialize};
@@ -241,7 +241,7 @@ impl Controller {
         now: Now,
     ) -> Next<Stage> {
         let is_let_be = |(target, failure): &(CleanupTarget, Failure)| {
-            target.is_optional() && failure.class == Class::Forbidden
+            target.is_optional() && failure.class == ErrorKind::Forbidden
         };
         let (let_be, failures): (Vec<_>, Vec<_>) = failures.into_iter().partition(is_let_be);
         let left: Vec<CleanupTarget> =

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_engine::action::Action;
-use lockstep_engine::driver::Verdict;
+use lockstep_engine::scheduler::Verdict;
 use lockstep_engine::time::Monotonic;
 
 use super::progress::ReconcileProgress;
@@ -108,7 +108,7 @@ pub fn verdict(snapshot: &BridgeSnapshot<'_>, began: Monotonic) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use lockstep_engine::action::{Class, Failure};
+    use lockstep_engine::action::{ErrorKind, Failure};
     use lockstep_engine::object::Name;
     use serde_json::json;
 
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_query_that_becomes_due_during_a_pass_is_made_in_the_next() {
         let mut fixture = Fixture::new(&json!({}));
-        let silence = Err(Failure::new(Class::Unavailable, "no answer"));
+        let silence = Err(Failure::new(ErrorKind::Unavailable, "no answer"));
         fixture.memory.image = Some(Checked::take(None, "image", "1".to_owned(), silence, at(0)));
         for (began, ended, expected) in
             [(0, 20, Some(40)), (59, 60, Some(0)), (59, 61, Some(0)), (60, 60, None), (60, 61, None)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Answer as _, Class, KubeRequest, Outcome, ResolveImage};
+use lockstep_engine::action::{Action, Answer as _, ErrorKind, KubeRequest, Outcome, ResolveImage};
 use lockstep_engine::image::ImageReference;
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::{Name, ObjectRef};
@@ -170,15 +170,15 @@ impl Controller {
         may_copy: bool,
     ) -> Option<Action> {
         let bridge = self.store.bridges.get(key)?;
-        let complaint = match secret_copy::examine(role, key, bridge, secret, copy)? {
+        let problem = match secret_copy::examine(role, key, bridge, secret, copy)? {
             CopyComparison::Differs(write) => return may_copy.then_some(write),
-            CopyComparison::Bad(complaint) => Some(complaint),
+            CopyComparison::Bad(problem) => Some(problem),
             CopyComparison::Same => None,
         };
         if let Some(copy) = copy {
             self.absorb(key, Source::Secrets, copy);
         }
-        let verified = Verified::new(secret, copy, complaint);
+        let verified = Verified::new(secret, copy, problem);
         self.store.memories.entry(key.clone()).or_default().secrets.insert(role, verified);
         None
     }
@@ -234,7 +234,8 @@ impl Controller {
 fn reads(snapshot: &BridgeSnapshot<'_>) -> (Vec<Read>, Vec<Action>) {
     let mut reads = BTreeSet::new();
     let refusal = snapshot.store.refusal(Source::DpuClusters).map(|failure| failure.class);
-    if snapshot.bridge.dpu_cluster.is_some() && refusal.is_some_and(|class| class != Class::KindNotServed) {
+    if snapshot.bridge.dpu_cluster.is_some() && refusal.is_some_and(|class| class != ErrorKind::KindNotServed)
+    {
         reads.insert(Read::DpuCluster);
     }
     for source in [Source::HostedClusters, Source::NodePools] {

@@ -3,9 +3,9 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::bridge::DPFHCPBridgeStatus;
 use lockstep_engine::action::{Action, Answer as _, Outcome, only};
-use lockstep_engine::driver::Verdict;
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::Name;
+use lockstep_engine::scheduler::Verdict;
 use lockstep_engine::time::Now;
 
 use super::plan;

@@ -74,7 +74,7 @@ pub fn of_secret(secret: &Value) -> Result<Connection, String> {
         ));
     };
     let bytes = STANDARD.decode(encoded).map_err(|_| format!("its key {key} is not base64"))?;
-    parse(&bytes).map_err(|complaint| format!("its key {key}: {complaint}"))
+    parse(&bytes).map_err(|problem| format!("its key {key}: {problem}"))
 }
 
 /// Parses a kubeconfig.

@@ -138,7 +138,7 @@ impl Report {
     }
 
     /// Returns its state in a few words. The operation is the last one, if it is relevant.
-    pub fn words(&self, operation: Option<&Operation>) -> String {
+    pub fn describe(&self, operation: Option<&Operation>) -> String {
         let sync = self.sync.as_ref().map_or("Argo CD has not looked at it yet", |sync| &*sync.status);
         let health = self.health.as_ref().map(|health| &*health.status).filter(|_| self.sync.is_some());
         let states: Vec<&str> = [Some(sync), health].into_iter().flatten().collect();

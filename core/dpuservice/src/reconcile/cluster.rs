@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, Answer, Failure, KubeRequest, Outcome, only};
-use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::Name;
+use lockstep_engine::scheduler::{Next, Verdict};
 use lockstep_engine::time::Now;
 use lockstep_engine::write::create_or_apply;
 use serde::{Deserialize, Serialize};
@@ -117,7 +117,7 @@ impl Controller {
             self.store.found.get(key).filter(|found| found.uid == cluster.uid && found.compared == versions);
         if let Some(found) = found {
             let rival = found.server.as_ref().and_then(|server| older_claimant(&self.store, key, server));
-            if rival == found.rival && (existing.is_some() || found.trouble.is_some()) {
+            if rival == found.rival && (existing.is_some() || found.problem.is_some()) {
                 return self.retarget_terminating(key);
             }
         }
@@ -166,20 +166,19 @@ impl Controller {
         let found = Found { compared: Some(compared), failing: false, ..self.stored_result(key) };
         let connection = match kubeconfig::of_secret(&source) {
             Ok(connection) => connection,
-            Err(complaint) => {
-                let trouble =
-                    Some(Problem::lasting(format!("Secret {kubeconfig} can't be used: {complaint}")));
-                return self.record_result(key, &Found { trouble, ..found.unclaimed() });
+            Err(problem) => {
+                let problem = Some(Problem::lasting(format!("Secret {kubeconfig} can't be used: {problem}")));
+                return self.record_result(key, &Found { problem, ..found.unclaimed() });
             }
         };
         let server = &connection.server;
         if let Some(rival) = older_claimant(&self.store, key, server) {
-            let trouble = Some(Problem::lasting(rival.words(server)));
+            let problem = Some(Problem::lasting(rival.describe(server)));
             let server = Some(server.clone());
-            let _ = self.record_result(key, &Found { server, rival: Some(rival), trouble, ..found });
+            let _ = self.record_result(key, &Found { server, rival: Some(rival), problem, ..found });
             return self.retarget_terminating(key);
         }
-        let found = Found { server: Some(server.clone()), rival: None, trouble: None, ..found };
+        let found = Found { server: Some(server.clone()), rival: None, problem: None, ..found };
         // An older cluster that has not been reconciled yet may have the same server. Its reconcile enqueues this key.
         if existing.is_none() && has_unresolved_older(&self.store, key) {
             return Next::Done(Verdict::Converged);
@@ -219,7 +218,7 @@ impl Controller {
             let _ = self.record_result(key, &found);
             return self.retarget_terminating(key);
         };
-        let _ = self.record_result(key, &Found { trouble: Some(problem), compared: None, ..found });
+        let _ = self.record_result(key, &Found { problem: Some(problem), compared: None, ..found });
         match self.retarget_terminating(key) {
             Next::Done(verdict) => Next::Done(verdict.within(Some(delay))),
             // Another pass follows.
@@ -272,7 +271,7 @@ impl Controller {
     /// Source: "The ArgoCD Secret - one for each cluster".
     fn remove_other_secrets(&self, key: &Name) -> Next<Stage> {
         let found = self.store.found.get(key);
-        let is_settled = found.is_some_and(|found| found.trouble.is_none() || found.rival.is_some());
+        let is_settled = found.is_some_and(|found| found.problem.is_none() || found.rival.is_some());
         let kept = self.store.argo_secret(key).filter(|_| is_settled).map(|(name, _)| name);
         let Some(kept) = kept else { return Next::Done(Verdict::Converged) };
         let others = self.store.argo_secrets(key).filter(|(name, _)| *name != kept);
@@ -305,16 +304,16 @@ impl Controller {
             uid,
             server: None,
             rival: None,
-            trouble: None,
+            problem: None,
             failing: false,
             compared: None,
         })
     }
 
     /// Records a problem that people have to fix.
-    fn complain(&mut self, key: &Name, complaint: String) -> Next<Stage> {
-        let trouble = Some(Problem::lasting(complaint));
-        let found = Found { trouble, failing: false, compared: None, ..self.stored_result(key).unclaimed() };
+    fn complain(&mut self, key: &Name, problem: String) -> Next<Stage> {
+        let problem = Some(Problem::lasting(problem));
+        let found = Found { problem, failing: false, compared: None, ..self.stored_result(key).unclaimed() };
         self.record_result(key, &found)
     }
 
@@ -323,14 +322,14 @@ impl Controller {
     fn fail(&mut self, key: &Name, what: &str, failure: &Failure) -> Next<Stage> {
         let known = self.stored_result(key);
         let is_unknown = self.store.found.get(key).is_none_or(|found| found.uid != known.uid);
-        let trouble = if is_unknown || known.failing || !failure.passes() {
-            let words = format!("{what} ({})", failure.message);
-            Some(Problem { words, passes: failure.passes() })
+        let problem = if is_unknown || known.failing || !failure.passes() {
+            let message = format!("{what} ({})", failure.message);
+            Some(Problem { message, passes: failure.passes() })
         } else {
-            known.trouble.clone()
+            known.problem.clone()
         };
         // A claim stays: the request may have taken effect.
-        self.learn(key, &Found { trouble, failing: true, compared: None, ..known });
+        self.learn(key, &Found { problem, failing: true, compared: None, ..known });
         Next::Done(Verdict::retry(what, failure))
     }
 
@@ -349,7 +348,7 @@ impl Controller {
         if before.as_ref().is_none_or(|before| before.uid != found.uid) {
             self.wake_eldest_unresolved();
         }
-        let relevant = |found: &Found| (found.uid.clone(), found.trouble.clone(), found.used_server());
+        let relevant = |found: &Found| (found.uid.clone(), found.problem.clone(), found.used_server());
         if before.as_ref().map(relevant) != Some(relevant(found)) {
             self.wake_services();
             self.outbox.woken.push(Key::Project);

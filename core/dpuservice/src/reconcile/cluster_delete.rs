@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, Answer, KubeRequest, Outcome};
-use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{Name, ResourceVersion, is_deleting};
+use lockstep_engine::scheduler::{Next, Verdict};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,8 @@
 //! ```
 
 use lockstep_engine::action::{Action, Answer as _, KubeRequest, Outcome, only};
-use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::Name;
+use lockstep_engine::scheduler::{Next, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::verdict::lagging;

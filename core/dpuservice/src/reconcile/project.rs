@@ -17,8 +17,8 @@ use std::time::Duration;
 use lockstep_engine::action::{Action, Answer as _, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::cache::Cached as _;
 use lockstep_engine::digest::digest;
-use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::object::{ObjectRef, is_deleting};
+use lockstep_engine::scheduler::{Next, Verdict};
 use lockstep_engine::time::Now;
 use lockstep_engine::write::create_or_apply;
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ impl Controller {
         let project = self.store.project().cloned();
         if !self.store.is_wanted() && self.store.applications.iter().next().is_none() {
             self.store.repairs.remove(&written_by());
-            self.set_project_trouble(None);
+            self.set_project_problem(None);
             let Some(_) = project.filter(|project| project.is_ours && !project.deleting) else {
                 return Next::Done(Verdict::Converged);
             };
@@ -67,7 +67,7 @@ impl Controller {
         }
         if project.as_ref().is_some_and(|project| !project.is_ours) {
             self.set_project_failure(None);
-            self.set_project_trouble(None);
+            self.set_project_problem(None);
             return Next::Done(Verdict::Converged);
         }
         let is_wanted = self.store.is_wanted();
@@ -125,8 +125,8 @@ impl Controller {
     /// Ends a pass over a project that is as it should be, or of which a repair waits.
     fn project_repaired(&mut self, waits: Option<Duration>, now: Now) -> Next<Stage> {
         let problem = self.store.repairs.problem(&written_by(), waits, now);
-        let (trouble, delay) = problem.unzip();
-        self.set_project_trouble(trouble);
+        let (problem, delay) = problem.unzip();
+        self.set_project_problem(problem);
         Next::Done(Verdict::Converged.within(delay))
     }
 
@@ -177,9 +177,9 @@ impl Controller {
     }
 
     /// Records why the project is not as it was written, or that it is.
-    fn set_project_trouble(&mut self, trouble: Option<Problem>) {
-        if self.store.project_trouble != trouble {
-            self.store.project_trouble = trouble;
+    fn set_project_problem(&mut self, problem: Option<Problem>) {
+        if self.store.project_problem != problem {
+            self.store.project_problem = problem;
             self.wake_services();
         }
     }

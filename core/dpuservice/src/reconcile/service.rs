@@ -26,11 +26,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Answer as _, Class, Failure, KubeRequest, Outcome, only};
+use lockstep_engine::action::{Action, Answer as _, ErrorKind, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::digest::digest;
-use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::{Name, annotation, is_deleting};
+use lockstep_engine::scheduler::{Next, Verdict};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 
@@ -273,9 +273,9 @@ impl Controller {
         for cluster in nameless {
             let names = possible_names(&self.store, key, &cluster);
             let taken: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
-            let complaint =
+            let problem =
                 format!("Applications of others have its names; remove one of these: {}", taken.join(", "));
-            pass.failures.insert(cluster, Failure::new(Class::Invalid, complaint));
+            pass.failures.insert(cluster, Failure::new(ErrorKind::Invalid, problem));
         }
     }
 
@@ -313,11 +313,11 @@ impl Controller {
                 Ok(None) => self.application_removed(&task.application),
                 // The watch shows who has the name, or that an object that existed a moment ago is gone.
                 Err(failure)
-                    if (task.what == What::Create && failure.class == Class::AlreadyExists)
+                    if (task.what == What::Create && failure.class == ErrorKind::AlreadyExists)
                         || (matches!(task.what, What::Remove | What::Terminate)
                             && failure.is_absence())
                         // The sync that delayed a change may have ended by itself.
-                        || (task.what == What::Terminate && failure.class == Class::Conflict) =>
+                        || (task.what == What::Terminate && failure.class == ErrorKind::Conflict) =>
                 {
                     pass.lags = true;
                 }
@@ -332,7 +332,7 @@ impl Controller {
 
     /// Records that the server does not know `retry.refresh` (decision 70). The pass then applies without it.
     fn note_refresh_refused(&mut self, failure: &Failure) {
-        let is_refused = failure.class == Class::Invalid && failure.message.contains(REFUSED);
+        let is_refused = failure.class == ErrorKind::Invalid && failure.message.contains(REFUSED);
         if is_refused && !self.store.refuses_refresh {
             self.store.refuses_refresh = true;
             // Passes of other services have failed too.
@@ -346,7 +346,8 @@ impl Controller {
             status::wanted(&self.store, key, service, &pass.failures, &pass.contested, now);
         // A mistake that users must correct is not a failure of the controller, unless something else has failed.
         let failures = || pass.failures.iter();
-        let failed = failures().find(|(_, failure)| failure.class != Class::Invalid).or(failures().next());
+        let failed =
+            failures().find(|(_, failure)| failure.class != ErrorKind::Invalid).or(failures().next());
         let verdict = match failed {
             Some((cluster, failure)) => {
                 Verdict::retry_for_user(&format!("the Application of DPUCluster {cluster}"), failure)

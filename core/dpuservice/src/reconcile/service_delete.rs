@@ -16,9 +16,9 @@
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, Answer as _, Outcome, only};
-use lockstep_engine::driver::{Next, Verdict};
 use lockstep_engine::finalizer;
 use lockstep_engine::object::Name;
+use lockstep_engine::scheduler::{Next, Verdict};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 

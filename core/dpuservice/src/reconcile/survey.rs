@@ -1,8 +1,8 @@
 //! Lists Applications from the server: the absence of an object from a cache proves nothing.
 
 use lockstep_engine::action::{Action, Answer as _, Failure, KubeRequest, Outcome, Scope};
-use lockstep_engine::driver::Verdict;
 use lockstep_engine::object::Name;
+use lockstep_engine::scheduler::Verdict;
 
 use crate::model::application::App;
 use crate::model::owner::label_value;

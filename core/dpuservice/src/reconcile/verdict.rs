@@ -1,6 +1,6 @@
 //! The verdict of a pass that has to begin again.
 
-use lockstep_engine::driver::Verdict;
+use lockstep_engine::scheduler::Verdict;
 
 /// Returns the verdict that an answer contradicts the cache.
 pub(crate) fn lagging() -> Verdict {

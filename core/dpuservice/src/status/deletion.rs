@@ -2,12 +2,12 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::dpuservice::DPUServiceStatus;
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::conditions::{self, Finding, Status};
 use lockstep_engine::object::Name;
 use lockstep_engine::time::Now;
 
-use super::words::{list, unwatched};
+use super::text::{list, unwatched};
 use crate::model::application::App;
 use crate::model::project;
 use crate::model::service::Service;
@@ -23,13 +23,13 @@ pub fn waiting_for_applications(
     failure: Option<&str>,
     now: Now,
 ) -> (DPUServiceStatus, Vec<Condition>) {
-    let complaint = |(name, _): &&(Name, App)| {
+    let titled = |(name, _): &&(Name, App)| {
         let conditions = &store.applications.get(name)?.report.conditions;
         let error = conditions.iter().find(|condition| condition.type_ == "DeletionError")?;
         // Argo CD keeps this condition after the problem is resolved.
         Some(format!("{} (last error, at {}: {})", name.name, error.last_transition_time, error.message))
     };
-    let names = left.iter().map(|entry| complaint(&entry).unwrap_or_else(|| entry.0.name.clone()));
+    let names = left.iter().map(|entry| titled(&entry).unwrap_or_else(|| entry.0.name.clone()));
     let waiting = format!("waiting for Argo CD to remove {} Applications: {}", left.len(), list(names));
     let message = match failure {
         Some(failure) if left.is_empty() => format!("Applications can't be removed ({failure})"),
@@ -43,7 +43,7 @@ pub fn waiting_for_applications(
 /// Returns which kind can't be watched during a deletion, and the consequence.
 fn unseen(store: &Store) -> Option<String> {
     let (source, failure) = store.unwatchable_kind()?;
-    if (source, failure.class) != (Source::Clusters, Class::KindNotServed) {
+    if (source, failure.class) != (Source::Clusters, ErrorKind::KindNotServed) {
         return Some(unwatched(source, failure));
     }
     let follows = if store.is_wanted() {

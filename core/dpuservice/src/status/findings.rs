@@ -7,7 +7,7 @@ use lockstep_engine::conditions::{Finding, Status};
 use lockstep_engine::object::Name;
 
 use super::clusters::is_stale;
-use super::words::{ClusterMessage, grouped, list, state};
+use super::text::{ClusterMessage, grouped, list, state};
 use crate::desired::values::{rounded, values};
 use crate::destination;
 use crate::model::application::App;
@@ -51,10 +51,10 @@ impl Seen<'_> {
                     "" => String::new(),
                     why => format!(": {why}"),
                 };
-                let words = format!("{} since {}{why}", cluster.phase, cluster.unready_since);
+                let message = format!("{} since {}{why}", cluster.phase, cluster.unready_since);
                 // Clusters that one cause affects rarely become unready in the same second.
                 let cause = format!("{}{why}", cluster.phase);
-                ClusterMessage::new(self.store, name, words).with_cause(self.store, name, &cause)
+                ClusterMessage::new(self.store, name, message).with_cause(self.store, name, &cause)
             })
             .collect();
         if all == 0 {
@@ -80,27 +80,27 @@ impl Seen<'_> {
             reason,
             message,
         };
-        let (mut troubles, mut missing) = (Vec::new(), Vec::new());
+        let (mut problems, mut missing) = (Vec::new(), Vec::new());
         for cluster in self.apps.keys() {
-            let entry = |words: &str| ClusterMessage::new(self.store, cluster, words.to_owned());
-            match self.store.found.get(*cluster).and_then(|found| found.trouble.as_ref()) {
-                Some(trouble) if trouble.passes => missing.push(entry(&trouble.words)),
-                Some(trouble) => troubles.push(entry(&trouble.words)),
+            let entry = |message: &str| ClusterMessage::new(self.store, cluster, message.to_owned());
+            match self.store.found.get(*cluster).and_then(|found| found.problem.as_ref()) {
+                Some(problem) if problem.passes => missing.push(entry(&problem.message)),
+                Some(problem) => problems.push(entry(&problem.message)),
                 None if self.store.argo_secret(cluster).is_none() => missing.push(entry("")),
                 None => {}
             }
         }
-        if troubles.is_empty() && missing.is_empty() {
+        if problems.is_empty() && missing.is_empty() {
             let message = format!("Argo CD has the Secrets of {} clusters", self.apps.len());
             return finding(Status::True, reason::SUCCESS, message);
         }
-        if troubles.is_empty() {
+        if problems.is_empty() {
             let message =
                 format!("Argo CD does not have the Secrets of these yet: {}", grouped(missing.into_iter()));
             return finding(Status::False, reason::PENDING, message);
         }
         let message =
-            format!("{} of {} clusters: {}", troubles.len(), self.apps.len(), grouped(troubles.into_iter()));
+            format!("{} of {} clusters: {}", problems.len(), self.apps.len(), grouped(problems.into_iter()));
         finding(Status::False, reason::ERROR, message)
     }
 
@@ -115,9 +115,9 @@ impl Seen<'_> {
             let message = format!("the AppProject can't be written ({})", failure.message);
             return finding(Status::False, reason::ERROR, &message);
         }
-        if let Some(trouble) = &self.store.project_trouble {
-            let reason = if trouble.passes { reason::PENDING } else { reason::ERROR };
-            return finding(Status::False, reason, &format!("the AppProject: {}", trouble.words));
+        if let Some(problem) = &self.store.project_problem {
+            let reason = if problem.passes { reason::PENDING } else { reason::ERROR };
+            return finding(Status::False, reason, &format!("the AppProject: {}", problem.message));
         }
         match self.store.project() {
             None => finding(Status::False, reason::PENDING, "the AppProject does not exist yet"),
@@ -253,13 +253,13 @@ impl Seen<'_> {
         }
         let has_failed = unready.iter().any(|(_, app)| app.is_some_and(App::has_failed));
         let names = unready.iter().map(|(cluster, app)| {
-            let words = match app {
+            let message = match app {
                 None => "no Application".to_owned(),
                 Some(app) if app.deleting => "being deleted".to_owned(),
                 Some(app) if !app.is_current() => "Argo CD has not looked at the change yet".to_owned(),
                 Some(app) => state(app),
             };
-            ClusterMessage::new(self.store, cluster, words)
+            ClusterMessage::new(self.store, cluster, message)
         });
         let message = format!(
             "{} of {} Applications are synced and healthy; not: {}",

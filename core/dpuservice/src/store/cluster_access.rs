@@ -13,7 +13,7 @@ pub struct Found {
     /// The other cluster that has that server already.
     pub rival: Option<Rival>,
     /// Why the Secret is not in its desired state.
-    pub trouble: Option<Problem>,
+    pub problem: Option<Problem>,
     /// Whether the last attempt failed. A failure is reported when the next attempt fails too.
     pub(crate) failing: bool,
     /// The version of the kubeconfig that was read, and of the Secret that it was compared with.
@@ -36,15 +36,15 @@ impl Found {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Problem {
     /// The message, for people.
-    pub words: String,
+    pub message: String,
     /// Whether it may be temporary.
     pub passes: bool,
 }
 
 impl Problem {
     /// Returns a problem that people have to fix.
-    pub(crate) fn lasting(words: String) -> Self {
-        Self { words, passes: false }
+    pub(crate) fn lasting(message: String) -> Self {
+        Self { message, passes: false }
     }
 }
 
@@ -71,7 +71,7 @@ pub struct Rival {
 
 impl Rival {
     /// Returns why the server can't be used.
-    pub(crate) fn words(&self, server: &str) -> String {
+    pub(crate) fn describe(&self, server: &str) -> String {
         let cluster = &self.cluster;
         if self.stays {
             format!(

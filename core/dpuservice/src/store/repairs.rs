@@ -101,8 +101,8 @@ impl Repairs {
     /// Returns the problem with the only object that a reconcile writes, and until when it waits or is reported.
     pub fn problem(&self, by: &ObjectRef, waits: Option<Duration>, now: Now) -> Option<(Problem, Duration)> {
         let reported = self.contested(by, now).map(|(_, rest)| rest).min();
-        let words = if reported.is_some() { CONTESTED } else { DIFFERS };
-        let problem = Problem { words: words.to_owned(), passes: reported.is_none() };
+        let message = if reported.is_some() { CONTESTED } else { DIFFERS };
+        let problem = Problem { message: message.to_owned(), passes: reported.is_none() };
         waits.or(reported).map(|delay| (problem, delay))
     }
 }

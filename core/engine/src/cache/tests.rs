@@ -104,9 +104,9 @@ fn an_answer_is_known_before_the_watch_shows_it() {
 fn a_write_without_an_answer_is_doubted_until_one_succeeds() {
     let mut cache = synced();
     cache.observe(1, Item(5, "red"));
-    cache.write_failed(1, &Failure::new(Class::Conflict, ""));
+    cache.write_failed(1, &Failure::new(ErrorKind::Conflict, ""));
     assert!(!cache.is_doubted(&1), "it was refused");
-    cache.write_failed(1, &Failure::new(Class::Unknown, ""));
+    cache.write_failed(1, &Failure::new(ErrorKind::Unknown, ""));
     cache.observe(1, Item(6, "red"));
     assert!(cache.is_doubted(&1), "the watch may be behind");
     cache.confirm(1, Item(6, "red"));
@@ -118,7 +118,7 @@ fn what_is_gone_is_doubted_no_more() {
     let mut cache = synced();
     for key in 1..=3 {
         cache.observe(key, Item(5, "red"));
-        cache.write_failed(key, &Failure::new(Class::Unknown, ""));
+        cache.write_failed(key, &Failure::new(ErrorKind::Unknown, ""));
     }
     cache.vanish(&1, 6.into());
     cache.removed(2, 6.into());
@@ -166,7 +166,7 @@ fn a_stored_cache_goes_on_where_it_stopped() {
         cache.observe(key, Item(5, colour));
     }
     cache.removed(4, 7.into());
-    cache.write_failed(1, &Failure::new(Class::Unknown, ""));
+    cache.write_failed(1, &Failure::new(ErrorKind::Unknown, ""));
     cache.observe(2, Item(8, "blue"));
     cache.start_list();
     cache.observe(1, Item(5, "red"));

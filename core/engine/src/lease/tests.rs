@@ -27,10 +27,10 @@ impl World {
         match action {
             Action::Kube(KubeRequest::Get { .. }) => match &self.lease {
                 Some(lease) => Ok(Success::Object(Arc::new(lease.clone()))),
-                None => Err(Failure::new(Class::NotFound, "no lease")),
+                None => Err(Failure::new(ErrorKind::NotFound, "no lease")),
             },
             Action::Kube(KubeRequest::Create { .. }) if self.lease.is_some() => {
-                Err(Failure::new(Class::AlreadyExists, "exists"))
+                Err(Failure::new(ErrorKind::AlreadyExists, "exists"))
             }
             Action::Kube(KubeRequest::Create { manifest, .. }) => Ok(self.store(manifest)),
             Action::Kube(KubeRequest::Update { manifest, .. }) => {
@@ -38,7 +38,7 @@ impl World {
                 if held == Some(&manifest["metadata"]["resourceVersion"]) {
                     Ok(self.store(manifest))
                 } else {
-                    Err(Failure::new(Class::Conflict, "modified"))
+                    Err(Failure::new(ErrorKind::Conflict, "modified"))
                 }
             }
             other => panic!("an election does not {}", other.name()),
@@ -104,7 +104,7 @@ fn logged(notes: &[Note]) -> Vec<&str> {
     texts.collect()
 }
 
-fn failed(request: &Request, class: Class, message: &str) -> Event {
+fn failed(request: &Request, class: ErrorKind, message: &str) -> Event {
     Event::Finished { id: request.id, outcome: Err(Failure::new(class, message)) }
 }
 
@@ -154,14 +154,14 @@ fn a_leader_that_cannot_renew_steps_down_in_time_and_logs_why() {
     let mut one = candidate("one");
     drive(&mut one, &mut world, Event::Started, at(0));
     let request = only(one.step(Event::TimerFired, at(2000)));
-    let notes = one.step(failed(&request, Class::Unavailable, "no route"), at(6000)).notes;
+    let notes = one.step(failed(&request, ErrorKind::Unavailable, "no route"), at(6000)).notes;
     assert_eq!(
         logged(&notes),
         ["cannot update the Lease lockstep/lockstep: unavailable: no route; it is tried again"]
     );
     let request = only(one.step(Event::TimerFired, at(8000)));
     assert_eq!(
-        one.step(failed(&request, Class::Unavailable, "no way"), at(9000)).notes,
+        one.step(failed(&request, ErrorKind::Unavailable, "no way"), at(9000)).notes,
         [],
         "it is logged once"
     );
@@ -219,7 +219,7 @@ fn a_request_that_the_shell_gives_up_costs_no_more_than_one_that_hangs() {
     let mut one = candidate("one");
     drive(&mut one, &mut World::new(), Event::Started, at(0));
     let hung = only(one.step(Event::TimerFired, at(2000)));
-    let step = one.step(failed(&hung, Class::Unknown, "no answer within 5 s"), at(7000));
+    let step = one.step(failed(&hung, ErrorKind::Unknown, "no answer within 5 s"), at(7000));
     assert_eq!(only(step).action.name(), "get");
 }
 
@@ -266,7 +266,7 @@ fn who_steps_down_while_it_looks_again_looks_once_more() {
 #[test]
 fn a_deleted_lease_is_created_again_by_its_leader() {
     // A server may answer the renewal with either.
-    for class in [Class::NotFound, Class::Conflict] {
+    for class in [ErrorKind::NotFound, ErrorKind::Conflict] {
         let mut world = World::new();
         let mut one = candidate("one");
         drive(&mut one, &mut world, Event::Started, at(0));
@@ -288,27 +288,28 @@ fn who_steps_down_leaves_the_lease_of_another_alone() {
     let _leaving = one.step(Event::LeadershipChanged { leading: false }, at(2000));
     // Another client gave the lease to a third candidate before the renewal arrived.
     world.lease.as_mut().expect("held")["spec"]["holderIdentity"] = json!("two");
-    let read = only(one.step(failed(&renewal, Class::Conflict, "modified"), at(2100)));
+    let read = only(one.step(failed(&renewal, ErrorKind::Conflict, "modified"), at(2100)));
     assert_eq!(one.step(answered(&read, &mut world), at(2200)).requests, []);
     // Nor is a lease that can't be read read without end.
     let mut other = candidate("other");
     let read = only(other.step(Event::Started, at(0)));
-    let write = only(other.step(failed(&read, Class::NotFound, "no lease"), at(0)));
+    let write = only(other.step(failed(&read, ErrorKind::NotFound, "no lease"), at(0)));
     let _leaving = other.step(Event::LeadershipChanged { leading: false }, at(0));
     let read = only(other.step(Event::Finished { id: write.id, outcome: lost() }, at(100)));
-    assert_eq!(other.step(failed(&read, Class::Unavailable, "away"), at(200)).requests, []);
+    assert_eq!(other.step(failed(&read, ErrorKind::Unavailable, "away"), at(200)).requests, []);
 }
 
 #[test]
 fn a_lease_failure_is_logged_once_for_each_class() {
     let mut one = candidate("one");
     let mut notes = Vec::new();
-    let missing = (Class::NotFound, r#"namespaces "lockstep" not found"#);
+    let missing = (ErrorKind::NotFound, r#"namespaces "lockstep" not found"#);
     let mut clock = 0;
-    for (class, message) in [missing, missing, (Class::Forbidden, "no"), (Class::Forbidden, "never"), missing]
+    for (class, message) in
+        [missing, missing, (ErrorKind::Forbidden, "no"), (ErrorKind::Forbidden, "never"), missing]
     {
         let read = only(one.step(Event::TimerFired, at(clock)));
-        let create = only(one.step(failed(&read, Class::NotFound, "no lease"), at(clock)));
+        let create = only(one.step(failed(&read, ErrorKind::NotFound, "no lease"), at(clock)));
         notes.extend(one.step(failed(&create, class, message), at(clock)).notes);
         clock += 2000;
     }
@@ -388,7 +389,7 @@ proptest! {
 }
 
 fn lost() -> Outcome {
-    Err(Failure::new(Class::Unknown, "lost"))
+    Err(Failure::new(ErrorKind::Unknown, "lost"))
 }
 
 fn note(leading: &mut bool, notes: &[Note]) {

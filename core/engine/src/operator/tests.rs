@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::action::Outcome;
-use crate::driver::{Next, Verdict};
 use crate::object::ObjectRef;
+use crate::scheduler::{Next, Verdict};
 use crate::time::{Monotonic, Wall};
 
 const KEYS: u8 = 5;

@@ -31,7 +31,7 @@ struct Bench {
     /// Each write: its second, verb, Event and count.
     writes: Vec<(u64, &'static str, String, u64)>,
     /// The results of the next writes; after these, all succeed.
-    failures: std::collections::VecDeque<(Class, bool)>,
+    failures: std::collections::VecDeque<(ErrorKind, bool)>,
 }
 
 impl Bench {
@@ -40,7 +40,7 @@ impl Bench {
     }
 
     /// Returns a bench whose first writes fail in this way; each entry includes whether the write takes effect all the same.
-    fn failing(failures: impl IntoIterator<Item = (Class, bool)>) -> Self {
+    fn failing(failures: impl IntoIterator<Item = (ErrorKind, bool)>) -> Self {
         Self {
             recorder: Recorder::new("namespaceclass", "here".to_owned()),
             random: Random::from_seed(1),
@@ -84,8 +84,8 @@ impl Bench {
         let failure = self.failures.pop_front();
         if failure.is_none_or(|(_, takes_effect)| takes_effect) {
             match (verb, self.server.contains_key(&name)) {
-                ("create", true) => return failed(Class::AlreadyExists),
-                ("patch", false) => return failed(Class::NotFound),
+                ("create", true) => return failed(ErrorKind::AlreadyExists),
+                ("patch", false) => return failed(ErrorKind::NotFound),
                 _ => drop(self.server.insert(name, count)),
             }
         }
@@ -123,7 +123,7 @@ impl Bench {
 
 const DONE: Outcome = Ok(Success::Done);
 
-fn failed(class: Class) -> Outcome {
+fn failed(class: ErrorKind) -> Outcome {
     Err(Failure::new(class, "injected"))
 }
 
@@ -170,7 +170,13 @@ fn after_a_long_silence_it_is_a_new_event() {
 
 #[test]
 fn what_could_not_be_written_is_written_a_little_later() {
-    for class in [Class::Conflict, Class::Gone, Class::Throttled, Class::Unavailable, Class::Unknown] {
+    for class in [
+        ErrorKind::Conflict,
+        ErrorKind::Gone,
+        ErrorKind::Throttled,
+        ErrorKind::Unavailable,
+        ErrorKind::Unknown,
+    ] {
         let mut bench = Bench::failing([(class, false), (class, false)]);
         bench.happens_at([0]);
         bench.rest();
@@ -187,7 +193,7 @@ fn what_could_not_be_written_is_written_a_little_later() {
 
 #[test]
 fn what_is_refused_waits_until_it_happens_again() {
-    for class in [Class::Forbidden, Class::Invalid, Class::NotFound, Class::KindNotServed] {
+    for class in [ErrorKind::Forbidden, ErrorKind::Invalid, ErrorKind::NotFound, ErrorKind::KindNotServed] {
         let mut bench = Bench::failing([(class, false)]);
         bench.happens_at([0]);
         assert_eq!(bench.recorder.next_due(), None, "{class}");
@@ -200,7 +206,7 @@ fn what_is_refused_waits_until_it_happens_again() {
 
 #[test]
 fn a_server_that_is_out_of_reach_is_given_up_until_it_happens_again() {
-    let mut bench = Bench::failing([(Class::Unavailable, false); ATTEMPTS as usize]);
+    let mut bench = Bench::failing([(ErrorKind::Unavailable, false); ATTEMPTS as usize]);
     bench.happens_at([0]);
     bench.rest();
     assert_eq!(bench.writes.len(), ATTEMPTS as usize);
@@ -214,19 +220,19 @@ fn a_server_that_asks_for_it_is_left_alone() {
     bench.recorder.record(occurrence("busy"), at(0), &mut bench.random);
     let request = bench.requests(0).pop().expect("is written");
     let retry_after = Some(Duration::from_secs(45));
-    let failure = Failure { retry_after, ..Failure::new(Class::Throttled, "too many") };
+    let failure = Failure { retry_after, ..Failure::new(ErrorKind::Throttled, "too many") };
     bench.recorder.finished(request.id, &Err(failure), at(2).monotonic);
     assert_eq!(bench.recorder.next_due(), Some(at(47).monotonic));
 }
 
 #[test]
 fn what_an_unanswered_request_created_is_counted_on() {
-    let mut bench = Bench::failing([(Class::Unknown, true)]);
+    let mut bench = Bench::failing([(ErrorKind::Unknown, true)]);
     bench.happens_at([0, 2]);
     bench.rest();
     assert_eq!(bench.written(), [(0, "create", 1), (10, "create", 2), (20, "patch", 2)]);
     assert_eq!(bench.counts(), [2]);
-    let mut bench = Bench::failing([(Class::Unknown, true)]);
+    let mut bench = Bench::failing([(ErrorKind::Unknown, true)]);
     bench.happens_at([0]);
     bench.rest();
     assert_eq!(bench.written(), [(0, "create", 1), (10, "create", 1)], "then its count is known");
@@ -307,13 +313,13 @@ fn a_full_memory_without_a_complete_count_loses_the_oldest_count() {
 }
 
 /// How a write that may succeed later can fail, and whether it took effect.
-fn passing_failure() -> impl Strategy<Value = (Class, bool)> {
+fn passing_failure() -> impl Strategy<Value = (ErrorKind, bool)> {
     prop_oneof![
-        Just((Class::Conflict, false)),
-        Just((Class::Throttled, false)),
-        Just((Class::Unavailable, false)),
-        Just((Class::Unknown, false)),
-        Just((Class::Unknown, true)),
+        Just((ErrorKind::Conflict, false)),
+        Just((ErrorKind::Throttled, false)),
+        Just((ErrorKind::Unavailable, false)),
+        Just((ErrorKind::Unknown, false)),
+        Just((ErrorKind::Unknown, true)),
     ]
 }
 

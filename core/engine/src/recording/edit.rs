@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::action::{Class, Failure, Outcome, Success};
+use crate::action::{ErrorKind, Failure, Outcome, Success};
 use crate::machine::Event;
 use crate::write::merged;
 
@@ -14,7 +14,7 @@ pub enum Edit {
     /// The event does not happen. If it is an answer, the answer never arrives.
     Drop,
     /// The answer is a failure of this class.
-    Fail(Class),
+    Fail(ErrorKind),
     /// A merge patch (RFC 7386) of the object of a watch event or of an answer. An answer without an object is patched in its
     /// recorded form, such as `{"Ok": {"Objects": []}}`.
     Patch(Map<String, Value>),
@@ -101,7 +101,7 @@ mod tests {
             answer(Ok(Success::Object(Arc::clone(&object)))),
             answer(Ok(Success::Objects(vec![object]))),
             answer(Ok(Success::Done)),
-            answer(Err(Failure::new(Class::Conflict, "no"))),
+            answer(Err(Failure::new(ErrorKind::Conflict, "no"))),
         ]
     }
 
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn an_edit_must_fit_its_event() {
         let [applied, _, _, listed, ..] = events();
-        assert_eq!(Edit::Fail(Class::Gone).apply(&applied), Err(Unfit::NoAnswer));
+        assert_eq!(Edit::Fail(ErrorKind::Gone).apply(&applied), Err(Unfit::NoAnswer));
         assert_eq!(patch(&json!({})).apply(&Event::TimerFired), Err(Unfit::NoContent));
         let broken = patch(&json!({ "Ok": { "Objects": 7 } })).apply(&listed);
         assert!(matches!(broken, Err(Unfit::NoOutcome(_))), "{broken:?}");
@@ -144,11 +144,11 @@ mod tests {
     #[test]
     fn a_failure_keeps_the_request() {
         for event in &events()[2..] {
-            let edited = Edit::Fail(Class::Forbidden).apply(event);
+            let edited = Edit::Fail(ErrorKind::Forbidden).apply(event);
             let Ok(Some(Event::Finished { id: ActionId(7), outcome: Err(failure) })) = edited else {
                 panic!("{edited:?}");
             };
-            assert_eq!(failure.class, Class::Forbidden);
+            assert_eq!(failure.class, ErrorKind::Forbidden);
         }
     }
 }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use crate::action::{Class, Failure, KubeRequest};
+use crate::action::{ErrorKind, Failure, KubeRequest};
 
 /// Returns a request with the values that have to be generated; any other request as it is. `random` fills its argument with
 /// random bytes. The result must not be logged, but it has to be passed to [`decode`](super::decode), which keeps the values out
@@ -33,7 +33,7 @@ pub fn generated(
 /// Checks that all values were generated. Otherwise the Secret would lack them.
 pub(super) fn check(manifest: &Value, generate: &BTreeMap<String, usize>) -> Result<(), Failure> {
     match generate.keys().find(|key| !manifest["data"][key.as_str()].is_string()) {
-        Some(key) => Err(Failure::new(Class::Invalid, format!("the value of {key:?} was not generated"))),
+        Some(key) => Err(Failure::new(ErrorKind::Invalid, format!("the value of {key:?} was not generated"))),
         None => Ok(()),
     }
 }
@@ -98,7 +98,7 @@ mod tests {
     fn without_its_values_a_secret_is_not_sent() {
         let failure = encode(&request(), "test").unwrap_err();
         assert_eq!(failure.message, "the value of \"key\" was not generated");
-        let none = |_: &mut [u8]| Err(Failure::new(Class::Unavailable, "no entropy"));
+        let none = |_: &mut [u8]| Err(Failure::new(ErrorKind::Unavailable, "no entropy"));
         assert_eq!(generated(&request(), none).unwrap_err().message, "no entropy");
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::action::{Class, Failure, Scope};
+use crate::action::{ErrorKind, Failure, Scope};
 use crate::object::{Kind, ObjectRef};
 
 /// Returns the path at which an API version lists its resources.
@@ -35,7 +35,7 @@ pub fn list(kind: &Kind, scope: &Scope) -> String {
 /// Returns the path of one object. An object without a name is refused, because its path would be that of all objects.
 pub fn object(target: &ObjectRef) -> Result<String, Failure> {
     if target.name.is_empty() {
-        return Err(Failure::new(Class::Invalid, format!("{} has no name", target.kind)));
+        return Err(Failure::new(ErrorKind::Invalid, format!("{} has no name", target.kind)));
     }
     Ok(format!("{}/{}", collection(&target.kind, target.namespace.as_deref()), segment(&target.name)))
 }

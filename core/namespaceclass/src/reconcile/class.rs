@@ -9,11 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use lockstep_engine::action::{
-    Action, Answer, Class as FailureClass, KubeRequest, Outcome, Subresource, only,
-};
-use lockstep_engine::driver::{Next, Verdict};
+use lockstep_engine::action::{Action, Answer, ErrorKind, KubeRequest, Outcome, Subresource, only};
 use lockstep_engine::object::ObjectRef;
+use lockstep_engine::scheduler::{Next, Verdict};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +72,7 @@ impl Controller {
                 if let Some(failure) = asked.iter().find_map(|api_version| kinds.failure(api_version)) {
                     let since =
                         *self.store.discovery_failing_since.entry(name.to_owned()).or_insert(now.monotonic);
-                    let patience = if failure.class == FailureClass::Throttled { BUSY } else { PATIENCE };
+                    let patience = if failure.class == ErrorKind::Throttled { BUSY } else { PATIENCE };
                     // Until then the last validation applies, unless discovery is unavailable for longer.
                     // A failed discovery is not repeated at once: an outdated one is repeated with backoff.
                     if is_outdated || now.monotonic.since(since).max(retry_after) < patience {
@@ -190,7 +188,7 @@ fn class_ref(name: &str) -> ObjectRef {
 /// Returns the longest `Retry-After` of the failed discoveries, except those of a busy server.
 fn asks_to_be_left_alone(outcomes: &[Outcome]) -> Duration {
     let failures = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
-    let away = failures.filter(|failure| failure.class != FailureClass::Throttled);
+    let away = failures.filter(|failure| failure.class != ErrorKind::Throttled);
     away.filter_map(|failure| failure.retry_after).max().unwrap_or_default()
 }
 

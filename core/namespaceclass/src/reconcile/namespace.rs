@@ -8,11 +8,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Answer, Class as FailureClass, KubeRequest, Outcome, only};
-use lockstep_engine::driver::{Next, Verdict};
+use lockstep_engine::action::{Action, Answer, ErrorKind, KubeRequest, Outcome, only};
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::{ObjectRef, ResourceVersion, Uid, controller_reference};
 use lockstep_engine::recorder::{Occurrence, Severity};
+use lockstep_engine::scheduler::{Next, Verdict};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -174,7 +174,7 @@ impl Controller {
                 self.annotate(name, Verdict::Converged)
             }
             Err(failure) => {
-                if matches!(failure.class, FailureClass::Invalid | FailureClass::Forbidden) {
+                if matches!(failure.class, ErrorKind::Invalid | ErrorKind::Forbidden) {
                     let note = format!(
                         "the NamespaceClassBinding {name} can't be written ({failure}); delete the binding \
                          if another client created it, or grant the permission"
@@ -279,8 +279,8 @@ impl Controller {
         let namespace =
             self.store.namespaces.get(&name.to_owned()).filter(|namespace| !namespace.terminating);
         let Some(namespace) = namespace else { return Next::Done(verdict) };
-        let complaint = self.store.reported_events.get(name).filter(|(uid, _)| *uid == namespace.uid);
-        let problem = complaint.map(|(_, note)| note);
+        let reported = self.store.reported_events.get(name).filter(|(uid, _)| *uid == namespace.uid);
+        let problem = reported.map(|(_, note)| note);
         if namespace.problem.as_ref() == problem {
             return Next::Done(verdict);
         }
@@ -306,11 +306,11 @@ impl Controller {
                 Next::Done(verdict)
             }
             // The Event, the log and the metric report the same.
-            Err(failure) if matches!(failure.class, FailureClass::Forbidden | FailureClass::Invalid) => {
+            Err(failure) if matches!(failure.class, ErrorKind::Forbidden | ErrorKind::Invalid) => {
                 if !self.store.is_annotating_refused {
                     self.store.is_annotating_refused = true;
                     let advice = match failure.class {
-                        FailureClass::Forbidden => "grant the verb patch on namespaces",
+                        ErrorKind::Forbidden => "grant the verb patch on namespaces",
                         _ => "correct the namespace, or what refuses its changes",
                     };
                     let message = format!(
@@ -337,8 +337,8 @@ impl Controller {
 
     /// Returns whether this process, or according to the annotation an earlier leader, has reported this.
     fn is_reported(&self, name: &str, namespace: &Namespace, note: &str) -> bool {
-        let complaint = self.store.reported_events.get(name).filter(|(uid, _)| *uid == namespace.uid);
-        complaint.is_some_and(|(_, known)| known == note) || namespace.problem.as_deref() == Some(note)
+        let reported = self.store.reported_events.get(name).filter(|(uid, _)| *uid == namespace.uid);
+        reported.is_some_and(|(_, known)| known == note) || namespace.problem.as_deref() == Some(note)
     }
 
     /// Reports once, in the log and as an Event, why the class of a namespace is not applied: nothing is written if nothing
@@ -347,12 +347,12 @@ impl Controller {
     fn complain(&mut self, name: &str, reason: &'static str, note: String, now: Now) {
         let Some(namespace) = self.store.namespaces.get(&name.to_owned()) else { return };
         let is_annotated = namespace.problem.as_ref() == Some(&note);
-        let complaint = (namespace.uid.clone(), note);
-        if self.store.reported_events.get(name) == Some(&complaint) {
+        let reported = (namespace.uid.clone(), note);
+        if self.store.reported_events.get(name) == Some(&reported) {
             return;
         }
-        self.store.reported_events.insert(name.to_owned(), complaint.clone());
-        let (uid, note) = complaint;
+        self.store.reported_events.insert(name.to_owned(), reported.clone());
+        let (uid, note) = reported;
         self.outbox.notes.push(Note::Warning { message: format!("Namespace {name}: {note}") });
         if is_annotated {
             return;

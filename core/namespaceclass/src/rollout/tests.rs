@@ -2,9 +2,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, KubeRequest, Success};
-use lockstep_engine::driver::Reconcile as _;
 use lockstep_engine::machine::Event;
 use lockstep_engine::operator::Control as _;
+use lockstep_engine::scheduler::Reconcile as _;
 use serde_json::{Value, json};
 
 use super::*;

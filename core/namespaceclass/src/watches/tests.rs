@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lockstep_engine::action::{ActionId, Class, KubeRequest, Request, Success, WatchCommand};
+use lockstep_engine::action::{ActionId, ErrorKind, KubeRequest, Request, Success, WatchCommand};
 use lockstep_engine::machine::{Event, Machine as _};
 use lockstep_engine::operator::Config;
 use lockstep_engine::recording::Recordable as _;
@@ -35,7 +35,7 @@ fn list(kind: &Arc<Kind>, objects: Vec<Value>) -> Vec<Event> {
 
 /// Returns the answer to a read of an object that does not exist.
 fn missing(id: ActionId) -> Event {
-    Event::Finished { id, outcome: Err(Failure::new(Class::NotFound, "there is none")) }
+    Event::Finished { id, outcome: Err(Failure::new(ErrorKind::NotFound, "there is none")) }
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn found_with(resources: &Value) -> Vec<Event> {
     events
 }
 
-fn failed(kind: &Arc<Kind>, class: FailureClass) -> Event {
+fn failed(kind: &Arc<Kind>, class: ErrorKind) -> Event {
     Event::WatchFailed { kind: Arc::clone(kind), failure: Failure::new(class, "cut") }
 }
 
@@ -100,7 +100,7 @@ fn drive(operator: &mut Operator, events: Vec<Event>, now: Now, served: &[Arc<Ki
                     let of_version = served.iter().filter(|kind| kind.api_version() == *api_version);
                     Ok(Success::Kinds(of_version.cloned().collect()))
                 }
-                _ => Err(Failure::new(FailureClass::Unavailable, "cut")),
+                _ => Err(Failure::new(ErrorKind::Unavailable, "cut")),
             };
             waiting.push(Event::Finished { id, outcome });
             asked.push(action);
@@ -112,7 +112,7 @@ fn drive(operator: &mut Operator, events: Vec<Event>, now: Now, served: &[Arc<Ki
 /// The operator becomes leader while the API server fails for a short time. Ready bindings do not report that.
 #[test]
 fn an_unlistable_kind_is_reported_only_if_the_failure_persists() {
-    use FailureClass::{Throttled, Unavailable};
+    use ErrorKind::{Throttled, Unavailable};
     // A server that is busy is waited for: its answers are counted separately.
     for failures in
         [vec![Unavailable; 3], vec![Throttled; 10], [vec![Throttled; 9], vec![Unavailable; 3]].concat()]
@@ -149,7 +149,7 @@ fn a_watch_refused_after_it_ran_is_reported_only_if_the_failure_persists() {
     for refusals in [2, 3] {
         let mut reported = Vec::new();
         for attempt in 1..=refusals {
-            let refused = vec![failed(&config_map, FailureClass::Forbidden)];
+            let refused = vec![failed(&config_map, ErrorKind::Forbidden)];
             let asked = drive(&mut operator, refused, now(), &served);
             let is_reported =
                 asked.iter().any(|action| matches!(action, Action::Kube(KubeRequest::Patch { .. })));
@@ -180,7 +180,7 @@ fn a_kind_that_returns_is_watched_again_at_once() {
         found(&json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a" } }));
     assert_eq!(asks(events, 0, &served), ["watch"]);
     assert!(asks(list(&widget, Vec::new()), 1, &served).is_empty());
-    let gone = || vec![failed(&widget, FailureClass::KindNotServed)];
+    let gone = || vec![failed(&widget, ErrorKind::KindNotServed)];
     assert!(
         asks(gone(), 2, &served).is_empty(),
         "discovery lags: the watch tries again by itself, with backoff"
@@ -214,7 +214,7 @@ fn a_watch_ends_when_its_kind_is_gone_or_unused() {
     let listed = [list(&config_map, Vec::new()), list(&widget, Vec::new())].concat();
     assert!(asks(listed, 1, &[&config_map, &widget]).is_empty());
     // Each refusal makes the operator discover the kinds again.
-    let refused = || vec![failed(&widget, FailureClass::KindNotServed)];
+    let refused = || vec![failed(&widget, ErrorKind::KindNotServed)];
     assert!(asks(refused(), 2, &[&config_map, &widget]).is_empty());
     assert_eq!(asks(refused(), 3, &[&config_map]), ["stop Widget"]);
 

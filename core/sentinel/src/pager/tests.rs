@@ -171,20 +171,20 @@ fn read_large(dialect: Dialect, fleet: &Fleet, large: &[usize], most: usize) -> 
     (found, asked, pager.is_complete())
 }
 
-fn oversized(pager: &mut Pager) -> Setback {
-    let failure = Failure::new(Class::Invalid, "longer than 64 MiB");
+fn oversized(pager: &mut Pager) -> PageVerdict {
+    let failure = Failure::new(ErrorKind::Invalid, "longer than 64 MiB");
     pager.oversized(&failure, NOW, &mut Random::from_seed(1))
 }
 
 #[test]
 fn a_single_item_that_is_late_is_requested_again() {
-    let late = Failure::new(Class::Unknown, "2 MiB of the answer came within 5s, and not all of it");
+    let late = Failure::new(ErrorKind::Unknown, "2 MiB of the answer came within 5s, and not all of it");
     let (mut pager, mut random) = (Pager::new(Dialect::Search), Random::from_seed(1));
     while pager.place.smaller().is_some() {
-        assert_eq!(pager.oversized(&late, NOW, &mut random), Setback::Smaller);
+        assert_eq!(pager.oversized(&late, NOW, &mut random), PageVerdict::RetrySmaller);
     }
-    let setbacks = [0; 3].map(|_| pager.oversized(&late, NOW, &mut random));
-    assert_eq!(setbacks, [Setback::Again, Setback::Again, Setback::PassedOver]);
+    let verdicts = [0; 3].map(|_| pager.oversized(&late, NOW, &mut random));
+    assert_eq!(verdicts, [PageVerdict::Retry, PageVerdict::Retry, PageVerdict::Skip]);
 }
 
 /// Their number does not matter: the API answers, so the next poll continues where this one has ended.
@@ -256,7 +256,7 @@ fn a_row_that_is_too_large_alone_hides_no_other() {
 #[test]
 fn an_api_that_gives_the_whole_list_is_asked_for_no_part() {
     let mut pager = Pager::resumed(Dialect::Labels, Progress { size: 250, ..Progress::default() });
-    assert_eq!(oversized(&mut pager), Setback::PassedOver);
+    assert_eq!(oversized(&mut pager), PageVerdict::Skip);
 }
 
 /// Otherwise rows might be left out without any report.
@@ -265,7 +265,7 @@ fn an_api_that_ignores_the_size_leads_nowhere() {
     let mut pager = Pager::new(Dialect::Labels);
     let fleet = Fleet { page: 50, ..Fleet::of(500) };
     pager.took(&mut fleet.page(Dialect::Labels, &Place::default())).unwrap();
-    assert_eq!(oversized(&mut pager), Setback::Smaller);
+    assert_eq!(oversized(&mut pager), PageVerdict::RetrySmaller);
     let place = Place { size: PAGE_SIZE, ..pager.next().unwrap().0.clone() };
     let error = pager.took(&mut fleet.page(Dialect::Labels, &place)).unwrap_err();
     assert!(error.contains("size=") && !pager.is_complete(), "{error}");

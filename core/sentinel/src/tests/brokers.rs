@@ -18,7 +18,7 @@ fn url_of(user: &str) -> Success {
 fn nothing_is_published_as_long_as_the_secret_is_unusable() {
     let mut bench = Bench::new(|action| match action {
         Action::Kube(KubeRequest::Get { .. }) => {
-            Err(Failure::new(Class::NotFound, "secrets \"rabbit\" not found"))
+            Err(Failure::new(ErrorKind::NotFound, "secrets \"rabbit\" not found"))
         }
         action => late::confirmed_without_flaws(action),
     });
@@ -36,7 +36,7 @@ fn nothing_is_published_as_long_as_the_secret_is_unusable() {
 fn a_url_stays_in_use_while_its_secret_can_not_be_read() {
     let is_down = Rc::new(RefCell::new(false));
     let down = Rc::clone(&is_down);
-    let refused = || Err(Failure::new(Class::Unavailable, "refused"));
+    let refused = || Err(Failure::new(ErrorKind::Unavailable, "refused"));
     let mut bench = Bench::new(move |action| match action {
         Action::Kube(KubeRequest::Get { .. }) => {
             if *down.borrow() {
@@ -78,7 +78,7 @@ fn a_secret_is_read_again_when_no_event_gets_through() {
             Ok(Success::Done)
         }
         Action::Broker(BrokerRequest::Publish { events, .. }) if !*known.borrow() => {
-            let refused = Failure::new(Class::Unknown, "the broker closed the channel: ACCESS_REFUSED");
+            let refused = Failure::new(ErrorKind::Unknown, "the broker closed the channel: ACCESS_REFUSED");
             Ok(Success::Published(vec![Err(refused); events.len()]))
         }
         action => late::confirmed_without_flaws(action),
@@ -92,7 +92,9 @@ fn a_secret_is_read_again_when_no_event_gets_through() {
 /// Pub/Sub accepts connections without the permission to publish, and without quota.
 #[test]
 fn a_broker_that_refuses_all_events_is_reported_until_it_takes_one() {
-    for (class, reason) in [(Class::Forbidden, "CredentialsRefused"), (Class::Throttled, "EventsThrottled")] {
+    for (class, reason) in
+        [(ErrorKind::Forbidden, "CredentialsRefused"), (ErrorKind::Throttled, "EventsThrottled")]
+    {
         let is_open = Rc::new(RefCell::new(false));
         let open = Rc::clone(&is_open);
         let mut bench = Bench::new(move |action| match action {
@@ -128,7 +130,7 @@ fn a_broker_that_refuses_all_events_is_reported_until_it_takes_one() {
 fn a_broker_that_lets_in_and_confirms_nothing_is_left_alone() {
     let mut bench = Bench::new(|action| match action {
         Action::Broker(BrokerRequest::Publish { events, .. }) => {
-            let refused = Failure::new(Class::Unknown, "the broker closed the channel: ACCESS_REFUSED");
+            let refused = Failure::new(ErrorKind::Unknown, "the broker closed the channel: ACCESS_REFUSED");
             Ok(Success::Published(vec![Err(refused); events.len()]))
         }
         action => confirmed(action),
@@ -142,13 +144,13 @@ fn a_broker_that_lets_in_and_confirms_nothing_is_left_alone() {
 
 /// Quiet shards have no confirmations for a long time, and still connect at once.
 #[test]
-fn a_cycle_without_trouble_makes_up_for_lost_connections() {
+fn a_cycle_without_failures_makes_up_for_lost_connections() {
     let mut tries = 0;
     let mut bench = Bench::new(move |action| match action {
         Action::Http(_) => Ok(Success::Document(r#"{"items":[]}"#.into())),
         Action::Broker(BrokerRequest::Connect { .. }) => {
             tries += 1;
-            let refused = || Err(Failure::new(Class::Unavailable, "connection refused"));
+            let refused = || Err(Failure::new(ErrorKind::Unavailable, "connection refused"));
             if tries % 3 == 0 { refused() } else { confirmed(action) }
         }
         action => confirmed(action),
@@ -165,7 +167,7 @@ fn a_quiet_shard_leaves_a_broker_that_is_down_alone() {
     let mut bench = Bench::new(|action| match action {
         Action::Http(_) => Ok(Success::Document(r#"{"items":[]}"#.into())),
         Action::Broker(BrokerRequest::Connect { .. }) => {
-            Err(Failure::new(Class::Unavailable, "connection refused"))
+            Err(Failure::new(ErrorKind::Unavailable, "connection refused"))
         }
         action => confirmed(action),
     });

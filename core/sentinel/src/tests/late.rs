@@ -130,7 +130,7 @@ fn broker_errors(notes: &[Note]) -> u64 {
 
 #[test]
 fn a_connection_is_lost_once_however_many_batches_report_it() {
-    for class in [Class::Unavailable, Class::Unknown] {
+    for class in [ErrorKind::Unavailable, ErrorKind::Unknown] {
         let (mut sentinel, now, publications, _) = unanswered(&long_page(), is_publication);
         let mut notes = Vec::new();
         for publication in publications {
@@ -160,7 +160,7 @@ fn a_connection_to_the_former_broker_is_not_missed() {
         );
     }
     assert!(sentinel.link.up.is_some());
-    let outcome = Err(Failure::new(Class::Unknown, "the connection was closed"));
+    let outcome = Err(Failure::new(ErrorKind::Unknown, "the connection was closed"));
     let step = sentinel.step(Event::Finished { id: former.id, outcome }, now);
     assert!(sentinel.link.up.is_some() && broker_errors(&step.notes) == 0, "{:?}", step.notes);
 }
@@ -171,7 +171,7 @@ fn a_connection_to_the_former_broker_is_not_missed() {
 fn the_loss_of_an_earlier_connection_is_no_loss_of_the_current_one() {
     let (mut sentinel, now, mut publications, _) = unanswered(&long_page(), is_publication);
     let lost = |request: Request| {
-        let outcome = Err(Failure::new(Class::Unknown, "the connection was reset"));
+        let outcome = Err(Failure::new(ErrorKind::Unknown, "the connection was reset"));
         Event::Finished { id: request.id, outcome }
     };
     let mut earlier = || publications.pop_front().expect("events were published");
@@ -201,8 +201,8 @@ fn a_lost_connection_is_noticed_among_refused_events() {
     let page = json!({ "items": [item("a"), item("b"), item("c")] }).to_string();
     let (mut sentinel, now, mut publications, _) =
         unanswered(&Success::Document(page.into()), is_publication);
-    let nack = || Err(Failure::new(Class::Unavailable, "nack"));
-    let lost = Err(Failure::new(Class::Unknown, "the connection was reset"));
+    let nack = || Err(Failure::new(ErrorKind::Unavailable, "nack"));
+    let lost = Err(Failure::new(ErrorKind::Unknown, "the connection was reset"));
     let outcome = Ok(Success::Published(vec![nack(), lost, nack()]));
     let id = publications.pop_front().expect("events were published").id;
     let notes = sentinel.step(Event::Finished { id, outcome }, now).notes;
@@ -220,7 +220,7 @@ fn a_batch_that_was_not_sent_is_sent_again_and_no_other_instead() {
     let (mut sentinel, now, mut publications, _) = unanswered(&long_page(), is_publication);
     let sent = publications.len();
     let unsent = publications.pop_front().expect("events were published");
-    let outcome = Err(Failure::new(Class::Unavailable, "not connected"));
+    let outcome = Err(Failure::new(ErrorKind::Unavailable, "not connected"));
     let mut asked = VecDeque::from(sentinel.step(Event::Finished { id: unsent.id, outcome }, now).requests);
     let later = Now { monotonic: now.monotonic + Duration::from_secs(2), ..now };
     asked.extend(sentinel.step(Event::TimerFired, later).requests);
@@ -286,14 +286,14 @@ fn a_new_generation_is_written_at_once() {
     let (mut sentinel, now, mut writes, _) = unanswered(&page(), is_status);
     let later = |seconds| Now { monotonic: now.monotonic + Duration::from_secs(seconds), ..now };
     assert_eq!(written(&sentinel.step(observed(2, "7s"), later(1)).requests), None, "one is under way");
-    let conflict = Err(Failure::new(Class::Conflict, "the object has been modified"));
+    let conflict = Err(Failure::new(ErrorKind::Conflict, "the object has been modified"));
     let id = writes.pop_front().expect("the status is written").id;
     let after = sentinel.step(Event::Finished { id, outcome: conflict }, later(1));
     assert_eq!(written(&after.requests), None, "the watch brings what the write has met");
     let after = sentinel.step(observed(3, "8s"), later(2));
     assert_eq!(written(&after.requests), Some((3, "Unknown".to_owned())), "not yet known of this one");
     let request = after.requests.into_iter().find(|request| is_status(&request.action)).expect("a write");
-    let broken = Err(Failure::new(Class::Unavailable, "503"));
+    let broken = Err(Failure::new(ErrorKind::Unavailable, "503"));
     let _ = sentinel.step(Event::Finished { id: request.id, outcome: broken }, later(2));
     assert_eq!(
         written(&sentinel.step(Event::TimerFired, later(10)).requests),

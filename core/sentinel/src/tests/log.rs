@@ -10,7 +10,7 @@ fn each_confirmed_event_is_logged_and_no_other() {
     let seen = Rc::clone(&sent);
     let mut bench = Bench::new(move |action| match action {
         Action::Broker(BrokerRequest::Publish { events, .. }) => {
-            let nack = || Err(Failure::new(Class::Unavailable, "nack"));
+            let nack = || Err(Failure::new(ErrorKind::Unavailable, "nack"));
             let is_first = seen.borrow().is_empty();
             seen.borrow_mut().extend(events.iter().cloned());
             // Only the second event of the first request is confirmed.
@@ -46,7 +46,7 @@ fn only_cycles_with_work_are_logged_as_information() {
         let mut bench = Bench::new(move |action| match action {
             Action::Http(_) => Ok(Success::Document(page.clone().into())),
             Action::Broker(BrokerRequest::Publish { events, .. }) if is_refused => {
-                Ok(Success::Published(vec![Err(Failure::new(Class::Unavailable, "nack")); events.len()]))
+                Ok(Success::Published(vec![Err(Failure::new(ErrorKind::Unavailable, "nack")); events.len()]))
             }
             action => confirmed(action),
         });
@@ -72,7 +72,7 @@ fn a_warning_about_another_problem_silences_no_condition() {
     let mut bench = Bench::new(confirmed);
     let (now, mut step) = (bench.now(), Step::default());
     let broker = Finding::broken(status::BROKER_CONNECTED, "ConnectionFailed", "no route to rabbitmq");
-    bench.sentinel.trouble(broker, now, &mut step);
+    bench.sentinel.report_problem(broker, now, &mut step);
     assert_eq!(warned(&step), [""; 0], "the warning reports it, and Ready repeats it");
     let fleet = Finding::broken(status::FLEET_REACHABLE, "Unreachable", "GET http://fleet failed");
     bench.sentinel.find(fleet, now, &mut step);
@@ -89,10 +89,10 @@ fn a_warning_about_another_problem_silences_no_condition() {
 fn a_pause_that_the_api_asks_for_is_reported_at_once() {
     let retry_after = Some(Duration::from_secs(2));
     for (class, retry_after, is_reported) in [
-        (Class::Unavailable, None, false),
-        (Class::Unavailable, retry_after, true),
-        (Class::Throttled, None, true),
-        (Class::Throttled, retry_after, true),
+        (ErrorKind::Unavailable, None, false),
+        (ErrorKind::Unavailable, retry_after, true),
+        (ErrorKind::Throttled, None, true),
+        (ErrorKind::Throttled, retry_after, true),
     ] {
         let mut has_failed = false;
         let mut bench = Bench::new(move |action| match action {

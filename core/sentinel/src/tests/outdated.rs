@@ -117,7 +117,7 @@ fn an_outdated_connection_to_the_same_broker_is_ignored() {
     }
     let outdated = slow.take(is_connect).id;
     slow.notes.clear();
-    let refused = Err(Failure::new(Class::Forbidden, "refused"));
+    let refused = Err(Failure::new(ErrorKind::Forbidden, "refused"));
     slow.happens(Event::Finished { id: outdated, outcome: refused });
     assert_eq!(slow.notes, []);
     assert!(slow.take(is_connect).id > outdated);

@@ -49,7 +49,7 @@ fn a_sentinel_is_ready_once_it_has_read_a_list_and_has_connected() {
         let up = Rc::clone(&is_up);
         let mut bench = Bench::new(move |action| {
             if is_refused(action) && !*up.borrow() {
-                return Err(Failure::new(Class::Unavailable, "connection refused"));
+                return Err(Failure::new(ErrorKind::Unavailable, "connection refused"));
             }
             confirmed(action)
         });
@@ -66,7 +66,9 @@ fn a_sentinel_is_ready_once_it_has_read_a_list_and_has_connected() {
 #[test]
 fn a_standby_is_ready_once_it_knows_its_configuration() {
     let mut bench = Bench::new(|action| match action {
-        Action::Http(_) | Action::Broker(_) => Err(Failure::new(Class::Unavailable, "connection refused")),
+        Action::Http(_) | Action::Broker(_) => {
+            Err(Failure::new(ErrorKind::Unavailable, "connection refused"))
+        }
         action => confirmed(action),
     });
     bench.happens(Event::LeadershipChanged { leading: false });

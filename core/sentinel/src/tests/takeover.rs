@@ -10,7 +10,7 @@ struct Former {
 
 fn api_fails(action: &Action) -> Outcome {
     match action {
-        Action::Http(_) => Err(Failure::new(Class::Unavailable, "503")),
+        Action::Http(_) => Err(Failure::new(ErrorKind::Unavailable, "503")),
         action => confirmed(action),
     }
 }

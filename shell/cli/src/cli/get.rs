@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use lockstep_cli::controllers;
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::object::Kind;
 
 use self::row::Row;
@@ -102,8 +102,8 @@ async fn rows(
         let failed = || format!("list {kind} at {} failed", cluster.url);
         match cluster.list(kind, namespace.filter(|_| kind.namespaced)).await {
             Ok(objects) => rows.extend(objects.iter().map(|object| Row::of(kind, object))),
-            Err(failure) if failure.class == Class::KindNotServed => missing.push(Arc::clone(kind)),
-            Err(failure) if failure.class == Class::Forbidden => {
+            Err(failure) if failure.class == ErrorKind::KindNotServed => missing.push(Arc::clone(kind)),
+            Err(failure) if failure.class == ErrorKind::Forbidden => {
                 forbidden.push(format!("{}: {failure}", failed()));
             }
             Err(failure) => return Err(failure).with_context(failed),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use lockstep_cli::controllers;
 use lockstep_crds::CrdSet;
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::duration;
 use lockstep_engine::lease::Election;
 use lockstep_engine::machine::Machine;
@@ -197,17 +197,17 @@ async fn connect(config: kube::Config, sets: &[CrdSet], metrics: &Metrics) -> an
     let executor = Executor::new(client.clone(), "run");
     let kinds = controllers::kinds(sets);
     let missing = controllers::missing(&executor, &kinds).await.map_err(|failure| match failure.class {
-        Class::Unavailable | Class::Unknown => {
+        ErrorKind::Unavailable | ErrorKind::Unknown => {
             anyhow!("cannot reach the Kubernetes API at {url}: {}", failure.message)
         }
-        Class::NotFound
-        | Class::KindNotServed
-        | Class::AlreadyExists
-        | Class::Conflict
-        | Class::Invalid
-        | Class::Forbidden
-        | Class::Gone
-        | Class::Throttled => anyhow!("the Kubernetes API at {url} refuses to list its kinds: {failure}"),
+        ErrorKind::NotFound
+        | ErrorKind::KindNotServed
+        | ErrorKind::AlreadyExists
+        | ErrorKind::Conflict
+        | ErrorKind::Invalid
+        | ErrorKind::Forbidden
+        | ErrorKind::Gone
+        | ErrorKind::Throttled => anyhow!("the Kubernetes API at {url} refuses to list its kinds: {failure}"),
     })?;
     if !missing.is_empty() {
         let names = missing.iter().map(|kind| format!("{}.{}", kind.plural, kind.group));

@@ -176,7 +176,7 @@ async fn prepare(args: &Args, environment: &Environment) -> anyhow::Result<(Serv
     });
     let options = Options {
         grace: environment.grace,
-        farewell: Some(Event::LeadershipChanged { leading: false }),
+        final_event: Some(Event::LeadershipChanged { leading: false }),
         spans: spans.clone(),
         ..controllers::options(lockstep_crds::sentinel::CONTROLLER)
     };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lockstep_engine::action::{Action, Class};
+use lockstep_engine::action::{Action, ErrorKind};
 use serde_json::{Value, json};
 
 use super::served::{PATIENCE, Program, Served};
@@ -54,9 +54,9 @@ fn shop() -> Simulated {
 #[test]
 fn a_refused_write_is_named_with_its_answer() {
     for (class, reason, answer) in [
-        (Class::Forbidden, "Forbidden", "forbidden: injected"),
-        (Class::Invalid, "Rejected", "invalid: injected"),
-        (Class::Unavailable, "ApplyFailed", "unavailable: injected"),
+        (ErrorKind::Forbidden, "Forbidden", "forbidden: injected"),
+        (ErrorKind::Invalid, "Rejected", "invalid: injected"),
+        (ErrorKind::Unavailable, "ApplyFailed", "unavailable: injected"),
     ] {
         let mut simulated = Simulated::new("namespaceclass");
         simulated.refuse(class, writes_config_map);
@@ -79,7 +79,7 @@ fn a_refused_write_is_named_with_its_answer() {
 #[test]
 fn a_refused_deletion_is_named_with_its_answer() {
     let mut simulated = shop();
-    simulated.refuse(Class::Forbidden, writes_config_map);
+    simulated.refuse(ErrorKind::Forbidden, writes_config_map);
     simulated.merge(CLASS, &json!({"spec": {"resources": []}}));
     simulated.pass(Duration::from_secs(5));
     let (found, _) = explain(&simulated, "namespaceclassbinding", "shop/shop", "Ready");
@@ -161,7 +161,7 @@ fn the_answer_of_a_registry_or_a_refused_cluster_is_named() {
     has(&found, "answer", &["find_image registry.example.com/ocp-release:missing: not_found"]);
 
     let mut simulated = Simulated::new("bridge");
-    simulated.refuse(Class::Forbidden, creates_hosted_cluster);
+    simulated.refuse(ErrorKind::Forbidden, creates_hosted_cluster);
     simulated.bridge(RELEASE);
     simulated.pass(Duration::from_secs(30));
     let (found, next) = explain(&simulated, "dpfhcp", &name, "HostedClusterCreated");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstep_cli::controllers;
-use lockstep_engine::action::{ActionId, Class, Failure};
+use lockstep_engine::action::{ActionId, ErrorKind, Failure};
 use lockstep_engine::machine::{Event, Machine as _};
 use lockstep_engine::object::Kind;
 use lockstep_engine::operator::Config;
@@ -31,7 +31,7 @@ fn record(path: &Path) {
             kind,
             object: Arc::new(serde_json::json!({ "metadata": { "name": "sh\u{1b}op" } })),
         },
-        Event::Finished { id: ActionId(1), outcome: Err(Failure::new(Class::Forbidden, "no")) },
+        Event::Finished { id: ActionId(1), outcome: Err(Failure::new(ErrorKind::Forbidden, "no")) },
     ];
     for (millis, event) in (0..).zip(events) {
         let wall = Wall::from_timestamp(jiff::Timestamp::UNIX_EPOCH);

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use lockstep_cli::controllers;
-use lockstep_engine::action::{Action, Class};
+use lockstep_engine::action::{Action, ErrorKind};
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::operator::Config;
 use lockstep_engine::recording::{FORMAT, Header, Line, RecordedStep};
@@ -27,7 +27,7 @@ const CREDENTIALS: &str = "puller:hush";
 
 /// Messages take a few milliseconds, so that steps have different times. Requests that match are refused.
 struct Network {
-    class: Class,
+    class: ErrorKind,
     is_refused: fn(&Action) -> bool,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Simulated {
 impl Simulated {
     /// Returns a cluster with the CRDs and the external systems of a controller, which runs.
     pub(crate) fn new(controller: &'static str) -> Self {
-        let network = Network { class: Class::Forbidden, is_refused: |_| false };
+        let network = Network { class: ErrorKind::Forbidden, is_refused: |_| false };
         let config = Config { concurrency: 4, instance: "test".to_owned(), seed: 1, ..Config::default() };
         let cluster = Cluster::with_weather(1, Box::new(network) as Box<dyn FaultModel>);
         let mut simulated = Self { cluster, controller, config: config.clone(), process: 0 };
@@ -226,7 +226,7 @@ impl Simulated {
     }
 
     /// Refuses the matching requests of the controller from now on.
-    pub(crate) fn refuse(&mut self, class: Class, is_refused: fn(&Action) -> bool) {
+    pub(crate) fn refuse(&mut self, class: ErrorKind, is_refused: fn(&Action) -> bool) {
         self.cluster.weather = Box::new(Network { class, is_refused });
     }
 

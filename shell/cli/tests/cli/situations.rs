@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class};
+use lockstep_engine::action::{Action, ErrorKind};
 use lockstep_external::dpu_clusters::UNREACHABLE;
 use lockstep_external::dpu_clusters::release::BROKEN;
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ const SITUATIONS: &[Situation] = &[
         &["AppProject.argoproj.io", "forbidden: injected"],
         || {
             let mut simulated = Simulated::new("dpuservice");
-            simulated.refuse(Class::Forbidden, |action| writes(action, "AppProject"));
+            simulated.refuse(ErrorKind::Forbidden, |action| writes(action, "AppProject"));
             simulated.dpu_cluster("east");
             simulated.service();
             simulated
@@ -126,7 +126,7 @@ const SITUATIONS: &[Situation] = &[
         &["apply Application.argoproj.io", "forbidden: injected"],
         || {
             let mut simulated = deployed();
-            simulated.refuse(Class::Forbidden, |action| writes(action, "Application"));
+            simulated.refuse(ErrorKind::Forbidden, |action| writes(action, "Application"));
             choose(&mut simulated, "2.0.0");
             simulated
         },

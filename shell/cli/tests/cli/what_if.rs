@@ -224,7 +224,7 @@ fn the_help_explains_the_edits() {
     for part in ["--what-if <EDIT>", "--timeline <FILE>", "STEP:drop", "STEP:fail=CLASS", "STEP:patch=JSON"] {
         assert!(help.contains(part), "{part}: {help}");
     }
-    for class in lockstep_engine::action::Class::ALL {
+    for class in lockstep_engine::action::ErrorKind::ALL {
         assert!(help.contains(class.name()), "{class}");
     }
 }

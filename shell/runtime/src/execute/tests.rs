@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Request;
 use kube::client::Body;
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Subresource, Success};
+use lockstep_engine::action::{Action, ErrorKind, Failure, KubeRequest, Subresource, Success};
 use lockstep_engine::object::{Kind, ObjectRef};
 use serde_json::{Value, json};
 
@@ -127,7 +127,7 @@ async fn an_object_without_a_name_is_never_deleted() {
         Action::Kube(KubeRequest::Delete { target: config_map(""), uid: "u".into(), resource_version: None });
     let (line, _, outcome) = exchange(delete, 200, json!({})).await;
     assert_eq!(line, "", "nothing was sent");
-    assert_eq!(outcome.unwrap_err().class, Class::Invalid);
+    assert_eq!(outcome.unwrap_err().class, ErrorKind::Invalid);
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn a_refusal_keeps_the_servers_message_without_secrets() {
         json!({"kind": "Status", "reason": "Invalid", "code": 422, "message": "illegal base64: hunter2!"});
     let (_, _, outcome) =
         exchange(Action::Kube(KubeRequest::Apply { target: secret, manifest }), 422, status).await;
-    assert_eq!(outcome, Err(Failure::new(Class::Invalid, "illegal base64: ***")));
+    assert_eq!(outcome, Err(Failure::new(ErrorKind::Invalid, "illegal base64: ***")));
 }
 
 /// The server's answer contains the Secret that was sent.
@@ -192,7 +192,7 @@ async fn an_answer_that_is_not_json_leaves_the_outcome_open() {
     let get = Action::Kube(KubeRequest::Get { target: config_map("a"), metadata_only: false });
     let client = client(|_| async { http::Response::new(Body::from(b"<html>".to_vec())) });
     let outcome = Executor::new(client, "test").execute(&get).await;
-    assert_eq!(outcome.unwrap_err().class, Class::Unknown);
+    assert_eq!(outcome.unwrap_err().class, ErrorKind::Unknown);
 }
 
 /// Source: "DPFHCPBridge DPUCluster Validation", "Timeout Configuration".
@@ -202,7 +202,7 @@ async fn an_answer_is_waited_for_half_a_minute() {
     let client = client(|_| std::future::pending());
     let get = Action::Kube(KubeRequest::Get { target: config_map("a"), metadata_only: false });
     let failure = Executor::new(client, "test").execute(&get).await.unwrap_err();
-    assert_eq!((failure.class, failure.message.as_str()), (Class::Unknown, "no answer within 30 s"));
+    assert_eq!((failure.class, failure.message.as_str()), (ErrorKind::Unknown, "no answer within 30 s"));
     assert_eq!(began.elapsed(), std::time::Duration::from_secs(30));
 }
 
@@ -216,7 +216,7 @@ async fn a_refused_connection_is_unavailable() {
     let client = crate::connect::client(kube::Config::new(url.parse().unwrap()), &metrics).unwrap();
     let apply = Action::Kube(KubeRequest::Apply { target: config_map("a"), manifest: manifest() });
     let failure = Executor::new(client, "test").execute(&apply).await.unwrap_err();
-    assert_eq!(failure.class, Class::Unavailable, "{failure}");
+    assert_eq!(failure.class, ErrorKind::Unavailable, "{failure}");
     assert!(failure.message.contains("refused"), "{failure}");
 }
 
@@ -233,6 +233,6 @@ async fn a_connection_cut_off_after_sending_is_unknown() {
     let client = crate::connect::client(kube::Config::new(url.parse().unwrap()), &metrics).unwrap();
     let apply = Action::Kube(KubeRequest::Apply { target: config_map("a"), manifest: manifest() });
     let failure = Executor::new(client, "test").execute(&apply).await.unwrap_err();
-    assert_eq!(failure.class, Class::Unknown, "{failure}");
+    assert_eq!(failure.class, ErrorKind::Unknown, "{failure}");
     server.await.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use http::HeaderValue;
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 
 /// A bearer token. It can't be printed.
 pub(super) struct Token {
@@ -16,7 +16,7 @@ impl Token {
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         // Without credentials nothing is sent.
         let unusable = |why: &dyn std::fmt::Display| {
-            Failure::new(Class::Unavailable, format!("no token in {}: {why}", path.display()))
+            Failure::new(ErrorKind::Unavailable, format!("no token in {}: {why}", path.display()))
         };
         let text = std::fs::read_to_string(path).map_err(|error| unusable(&error))?;
         let text = text.trim();

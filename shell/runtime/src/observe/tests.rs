@@ -1,7 +1,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use lockstep_engine::action::{Class, KubeRequest, Success};
+use lockstep_engine::action::{ErrorKind, KubeRequest, Success};
 use serde_json::{Map, Value};
 
 use super::*;
@@ -197,7 +197,7 @@ fn the_keys_of_each_line_are_stable_and_documented() {
         let [line] = &lines[..] else { panic!("{lines:?}") };
         check(line, expected);
     }
-    let failure = Failure::new(Class::Forbidden, "no");
+    let failure = Failure::new(ErrorKind::Forbidden, "no");
     let get = Action::Kube(KubeRequest::Get { target: map(), metadata_only: false });
     let discover = Action::Kube(KubeRequest::Discover { api_version: text("v1") });
     let lines = lines(|observer| {

@@ -3,7 +3,7 @@
 
 use cloudevents::{EventBuilder as _, EventBuilderV10};
 use jiff::Timestamp;
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::broker::{CloudEvent, DATA_CONTENT_TYPE};
 
 /// The media type of the body.
@@ -54,7 +54,7 @@ fn time(time: Timestamp) -> String {
 
 /// Returns the failure of an event that no broker can accept.
 pub(super) fn invalid(error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(Class::Invalid, format!("the event can't be sent: {error}"))
+    Failure::new(ErrorKind::Invalid, format!("the event can't be sent: {error}"))
 }
 
 /// Returns an event with all possible fields.

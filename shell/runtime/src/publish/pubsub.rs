@@ -11,7 +11,7 @@ use google_cloud_gax::retry_policy::NeverRetry;
 use google_cloud_pubsub::client::{Publisher, TopicAdmin};
 use google_cloud_pubsub::error::PublishError;
 use google_cloud_pubsub::model::Message;
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::broker::CloudEvent;
 
 use super::answers::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, settle};
@@ -64,7 +64,7 @@ impl Connection {
         let answers = settle(sendings.collect()).await.into_iter();
         let answers: Vec<_> = answers.map(|answer| answer.unwrap_or_else(unanswered)).collect();
         let is_gone = |failure: &Failure| {
-            matches!(failure.class, Class::Unavailable | Class::Unknown | Class::NotFound)
+            matches!(failure.class, ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::NotFound)
         };
         if answers.iter().filter_map(|answer| answer.result.as_ref().err()).any(is_gone) {
             self.is_lost.store(true, Ordering::Relaxed);
@@ -122,50 +122,54 @@ struct Topic(String);
 impl Topic {
     fn no_client(&self, error: &(dyn std::error::Error + 'static)) -> Failure {
         let advice = "check the credentials that the environment gives (Application Default Credentials)";
-        Failure::new(Class::Forbidden, format!("Pub/Sub, {}: {}; {advice}", self.0, failure::describe(error)))
+        Failure::new(
+            ErrorKind::Forbidden,
+            format!("Pub/Sub, {}: {}; {advice}", self.0, failure::describe(error)),
+        )
     }
 
     /// Returns the failure of a read. A read changes nothing, whatever its error.
     fn unseen(&self, error: &Error) -> Failure {
         let failure = self.failure(error);
-        let class = if failure.class == Class::Unknown { Class::Unavailable } else { failure.class };
+        let class = if failure.class == ErrorKind::Unknown { ErrorKind::Unavailable } else { failure.class };
         Failure { class, ..failure }
     }
 
     fn refused(&self, error: &PublishError) -> Failure {
         match error {
             PublishError::Rpc(error) => self.failure(error),
-            error => Failure::new(Class::Unavailable, format!("Pub/Sub, {}: {error}", self.0)),
+            error => Failure::new(ErrorKind::Unavailable, format!("Pub/Sub, {}: {error}", self.0)),
         }
     }
 
     fn failure(&self, error: &Error) -> Failure {
         let (class, advice) = match code(error) {
-            Some(Code::NotFound) => {
-                (Class::NotFound, "; create the topic, or name another project or topic in the configuration")
-            }
+            Some(Code::NotFound) => (
+                ErrorKind::NotFound,
+                "; create the topic, or name another project or topic in the configuration",
+            ),
             Some(Code::PermissionDenied) => {
-                (Class::Forbidden, "; the account needs the role roles/pubsub.publisher on this topic")
+                (ErrorKind::Forbidden, "; the account needs the role roles/pubsub.publisher on this topic")
             }
-            Some(Code::InvalidArgument) => (Class::Invalid, ""),
-            Some(Code::ResourceExhausted) => (Class::Throttled, "; check the project's quota"),
-            _ if error.is_transient_and_before_rpc() => (Class::Unavailable, ""),
+            Some(Code::InvalidArgument) => (ErrorKind::Invalid, ""),
+            Some(Code::ResourceExhausted) => (ErrorKind::Throttled, "; check the project's quota"),
+            _ if error.is_transient_and_before_rpc() => (ErrorKind::Unavailable, ""),
             _ if is_unauthenticated(error) => {
-                (Class::Forbidden, "; check the credentials that the environment gives")
+                (ErrorKind::Forbidden, "; check the credentials that the environment gives")
             }
-            _ => (Class::Unknown, ""),
+            _ => (ErrorKind::Unknown, ""),
         };
         Failure::new(class, format!("Pub/Sub, {}: {}{advice}", self.0, failure::describe(error)))
     }
 
     fn silent(&self) -> Failure {
         let message = format!("Pub/Sub, {}: no answer within {} s", self.0, CONNECT_TIMEOUT.as_secs());
-        Failure::new(Class::Unavailable, message)
+        Failure::new(ErrorKind::Unavailable, message)
     }
 
     fn unanswered(&self) -> Failure {
         let message = format!("Pub/Sub, {}: not confirmed within {} s", self.0, ANSWER_TIMEOUT.as_secs());
-        Failure::new(Class::Unknown, message)
+        Failure::new(ErrorKind::Unknown, message)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::recording::{Line, Origin, read};
 use lockstep_namespaceclass::Operator;
 use lockstep_sim::cluster::FaultVerdict;
@@ -171,7 +171,7 @@ fn eventful(bench: &mut Bench, values: &[String]) {
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "held" }, "stringData": data });
     bench.cluster.interfere(|number, _| match usize::try_from(number).unwrap() {
         number if number < 150 && number % 3 == 1 => {
-            FaultVerdict::failed(Class::ALL[number / 3 % Class::ALL.len()])
+            FaultVerdict::failed(ErrorKind::ALL[number / 3 % ErrorKind::ALL.len()])
         }
         _ => FaultVerdict::Served,
     });

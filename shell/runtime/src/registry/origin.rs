@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::image::{DOCKER_HUB, ImageReference};
 use reqwest::{Url, redirect};
 
@@ -17,7 +17,7 @@ pub(super) fn repository(image: &ImageReference) -> Result<Url, Failure> {
     let url = |scheme| Url::parse(&format!("{scheme}://{host}/v2/{}/", image.repository));
     match url("http") {
         Ok(url) if is_local(&url) => Ok(url),
-        _ => url("https").map_err(|error| Failure::new(Class::Invalid, format!("{host}: {error}"))),
+        _ => url("https").map_err(|error| Failure::new(ErrorKind::Invalid, format!("{host}: {error}"))),
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
             assert_eq!(repository(&image).unwrap().as_str(), expected);
         }
         let image = ImageReference::parse("999.1.1.1/a").unwrap();
-        assert_eq!(repository(&image).unwrap_err().class, Class::Invalid);
+        assert_eq!(repository(&image).unwrap_err().class, ErrorKind::Invalid);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use http::header::ACCEPT;
 use http::{HeaderMap, Method, StatusCode};
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::broker::SecretString;
 use lockstep_engine::image::ImageReference;
 use reqwest::{Client, RequestBuilder, Response, Url};
@@ -53,7 +53,7 @@ impl<'a> Session<'a> {
     /// Requests a path of the repository. A response without success is a failure.
     pub(super) async fn ask(&mut self, method: Method, path: &str) -> Result<Response, Failure> {
         let url = self.repository.join(path);
-        let url = url.map_err(|error| Failure::new(Class::Invalid, format!("{path}: {error}")))?;
+        let url = url.map_err(|error| Failure::new(ErrorKind::Invalid, format!("{path}: {error}")))?;
         let mut response = self.send(method.clone(), url.clone()).await?;
         let is_challenge = response.status() == StatusCode::UNAUTHORIZED
             // Other servers get no credentials.
@@ -84,7 +84,8 @@ impl<'a> Session<'a> {
 
     /// Returns the authorization that answers the registry's challenge.
     async fn answer(&self, headers: &HeaderMap) -> Result<Authorization, Failure> {
-        let refused = |why| Err(Failure::new(Class::Forbidden, format!("{}: {why}", self.image.registry)));
+        let refused =
+            |why| Err(Failure::new(ErrorKind::Forbidden, format!("{}: {why}", self.image.registry)));
         match (Challenge::best(headers), self.credentials) {
             (Some(Challenge::Bearer { realm, service }), _) => {
                 let token = self.token(&realm, service.as_deref()).await;
@@ -104,7 +105,7 @@ impl<'a> Session<'a> {
 
     /// Requests a token that permits a pull.
     async fn token(&self, realm: &str, service: Option<&str>) -> Result<String, Failure> {
-        let broken = |name: &str, why| Failure::new(Class::Unavailable, format!("{name}: {why}"));
+        let broken = |name: &str, why| Failure::new(ErrorKind::Unavailable, format!("{name}: {why}"));
         let realm = Url::parse(realm).ok().filter(|realm| origin::is_safe(realm, &self.repository));
         let Some(mut url) = realm else {
             return Err(broken(&self.image.registry, "its token service has no safe URL"));
@@ -134,16 +135,16 @@ struct Token {
 }
 
 /// Maps a failure of the token service. If the service does not know what is requested, that says nothing about the image.
-fn not_of_the_image(class: Class) -> Class {
+fn not_of_the_image(class: ErrorKind) -> ErrorKind {
     match class {
-        Class::Forbidden | Class::Throttled | Class::Unknown => class,
-        Class::NotFound
-        | Class::KindNotServed
-        | Class::AlreadyExists
-        | Class::Conflict
-        | Class::Invalid
-        | Class::Gone
-        | Class::Unavailable => Class::Unavailable,
+        ErrorKind::Forbidden | ErrorKind::Throttled | ErrorKind::Unknown => class,
+        ErrorKind::NotFound
+        | ErrorKind::KindNotServed
+        | ErrorKind::AlreadyExists
+        | ErrorKind::Conflict
+        | ErrorKind::Invalid
+        | ErrorKind::Gone
+        | ErrorKind::Unavailable => ErrorKind::Unavailable,
     }
 }
 
@@ -164,9 +165,10 @@ async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, Failure> 
     let mut body = Vec::new();
     match web::read(&mut response, limit, &mut body).await {
         Ok(true) => Ok(body),
-        Ok(false) => {
-            Err(of(&url, Failure::new(Class::Invalid, format!("the answer is longer than {limit} bytes"))))
-        }
+        Ok(false) => Err(of(
+            &url,
+            Failure::new(ErrorKind::Invalid, format!("the answer is longer than {limit} bytes")),
+        )),
         Err(error) => Err(of(&url, web::unanswered(error))),
     }
 }

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use lockstep_engine::action::{ActionId, Class, Failure, Request};
+use lockstep_engine::action::{ActionId, ErrorKind, Failure, Request};
 use lockstep_engine::machine::Event;
 use tokio::sync::mpsc::Sender;
 use tokio::task::AbortHandle;
@@ -94,7 +94,7 @@ impl Requests {
                 let start = Instant::now();
                 let outcome = AssertUnwindSafe(executor.execute(&action)).catch_unwind().await;
                 let outcome = outcome.unwrap_or_else(|_| {
-                    Err(Failure::new(Class::Unknown, "the request panicked; this is a bug in Lockstep"))
+                    Err(Failure::new(ErrorKind::Unknown, "the request panicked; this is a bug in Lockstep"))
                 });
                 observer.action(controller, &action, &outcome, start.elapsed());
                 // An error means that the driver has ended, so the answer is not needed.

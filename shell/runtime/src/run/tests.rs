@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, ActionId, Class, Failure, Scope, Success, WatchCommand};
+use lockstep_engine::action::{Action, ActionId, ErrorKind, Failure, Scope, Success, WatchCommand};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::Kind;
 use serde_json::json;
@@ -107,9 +107,9 @@ async fn a_panic_and_a_timeout_are_unknown_outcomes() {
     trigger.pull();
     task.await.unwrap();
     let seen = seen.lock().unwrap();
-    assert_eq!(finished(1, &seen).unwrap().1.unwrap_err().class, Class::Unknown);
+    assert_eq!(finished(1, &seen).unwrap().1.unwrap_err().class, ErrorKind::Unknown);
     let (when, outcome) = finished(2, &seen).unwrap();
-    assert_eq!((when, outcome.unwrap_err().class), (30_000, Class::Unknown));
+    assert_eq!((when, outcome.unwrap_err().class), (30_000, ErrorKind::Unknown));
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,9 +162,9 @@ async fn what_the_farewell_asks_for_is_carried_out() {
         Event::LeadershipChanged { leading: false } => vec![(1, apply("lease"))],
         _ => Vec::new(),
     });
-    let farewell = Some(Event::LeadershipChanged { leading: false });
+    let final_event = Some(Event::LeadershipChanged { leading: false });
     let client = client(|_| async { json(200, &json!({})) });
-    let driver = driver(machine, client, Options { farewell, ..Options::default() });
+    let driver = driver(machine, client, Options { final_event, ..Options::default() });
     let (trigger, shutdown) = shutdown::channel();
     let task = tokio::spawn(driver.run(shutdown));
     sleep(SECOND).await;
@@ -293,7 +293,7 @@ async fn a_failing_watch_reports_failures_and_retries_with_backoff() {
     });
     let failures = failures.collect::<Vec<_>>();
     assert!((5..=20).contains(&failures.len()), "{}", failures.len());
-    assert!(failures.iter().all(|(_, failure)| *failure == Failure::new(Class::Forbidden, "no")));
+    assert!(failures.iter().all(|(_, failure)| *failure == Failure::new(ErrorKind::Forbidden, "no")));
     // The delay doubles up to 30 s, and jitter at most doubles it.
     assert!(failures.windows(2).all(|pair| pair[1].0 - pair[0].0 <= 60_000));
 }

@@ -56,7 +56,7 @@ pub(super) fn span(
 
 #[cfg(test)]
 mod tests {
-    use lockstep_engine::action::Class;
+    use lockstep_engine::action::ErrorKind;
     use lockstep_engine::broker::{Exchange, ExchangeType, SecretString};
 
     use super::*;
@@ -86,7 +86,8 @@ mod tests {
             ..example()
         };
         let (begun, took) = (SystemTime::UNIX_EPOCH, Duration::from_millis(7));
-        let nack = Failure::new(Class::Unavailable, "RabbitMQ at broker:5672: the broker refused it (nack)");
+        let nack =
+            Failure::new(ErrorKind::Unavailable, "RabbitMQ at broker:5672: the broker refused it (nack)");
         let spans = [(rabbitmq, Err(nack)), (pubsub, Ok(()))]
             .map(|(broker, result)| span(&event, &broker, begun, took, &result).expect("a span"));
         assert!(spans.iter().all(|span| span.end_time == begun + took));

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube::client::Body;
-use lockstep_engine::action::{Action, Class, Scope, WatchCommand};
+use lockstep_engine::action::{Action, ErrorKind, Scope, WatchCommand};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::Kind;
 use serde_json::json;
@@ -70,7 +70,7 @@ fn server(
 #[tokio::test(start_paused = true)]
 async fn what_can_be_listed_but_not_watched_is_completed_again_only_when_its_watch_runs() {
     for (code, reason, class) in
-        [(403, "Forbidden", Class::Forbidden), (405, "MethodNotAllowed", Class::Invalid)]
+        [(403, "Forbidden", ErrorKind::Forbidden), (405, "MethodNotAllowed", ErrorKind::Invalid)]
     {
         let granted = Instant::now() + Duration::from_mins(5);
         let seen = seen(client(move |request| async move {

@@ -6,7 +6,7 @@ use http::header::{DATE, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, StatusCode};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use serde::Deserialize;
 
 /// Returns the class of an answer to a request that changes nothing.
@@ -20,15 +20,15 @@ use serde::Deserialize;
 /// | 429 | throttled |
 /// | 5xx | unavailable |
 /// | everything else | invalid |
-fn class(status: StatusCode) -> Class {
+fn class(status: StatusCode) -> ErrorKind {
     match status.as_u16() {
-        401 | 403 => Class::Forbidden,
-        404 => Class::NotFound,
-        408 => Class::Unknown,
-        410 => Class::Gone,
-        429 => Class::Throttled,
-        500..=599 => Class::Unavailable,
-        _ => Class::Invalid,
+        401 | 403 => ErrorKind::Forbidden,
+        404 => ErrorKind::NotFound,
+        408 => ErrorKind::Unknown,
+        410 => ErrorKind::Gone,
+        429 => ErrorKind::Throttled,
+        500..=599 => ErrorKind::Unavailable,
+        _ => ErrorKind::Invalid,
     }
 }
 
@@ -93,14 +93,14 @@ mod tests {
 
     #[test]
     fn every_code_has_its_class() {
-        let table: [(&[u16], Class); 7] = [
-            (&[302, 400, 405, 406, 409, 413, 414, 415, 418, 422], Class::Invalid),
-            (&[401, 403], Class::Forbidden),
-            (&[404], Class::NotFound),
-            (&[408], Class::Unknown),
-            (&[410], Class::Gone),
-            (&[429], Class::Throttled),
-            (&[500, 501, 502, 503, 504, 599], Class::Unavailable),
+        let table: [(&[u16], ErrorKind); 7] = [
+            (&[302, 400, 405, 406, 409, 413, 414, 415, 418, 422], ErrorKind::Invalid),
+            (&[401, 403], ErrorKind::Forbidden),
+            (&[404], ErrorKind::NotFound),
+            (&[408], ErrorKind::Unknown),
+            (&[410], ErrorKind::Gone),
+            (&[429], ErrorKind::Throttled),
+            (&[500, 501, 502, 503, 504, 599], ErrorKind::Unavailable),
         ];
         for (codes, class) in table {
             for code in codes {

@@ -142,7 +142,7 @@ fn judge<'d, 'a>(
     }
     let namespace = text(&spec["destination"]["namespace"]);
     match destination {
-        Err(trouble) => wrong.push(trouble.clone()),
+        Err(problem) => wrong.push(problem.clone()),
         Ok(found) if !project::permits_destination(project, found, &namespace) => wrong.push(format!(
             "application destination server '{}' and namespace '{namespace}' do not match any of the allowed \
              destinations in project '{name}'",

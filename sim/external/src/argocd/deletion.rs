@@ -20,7 +20,7 @@ use crate::dpu_clusters::{Kubeconfigs, release};
 use crate::kinds::{config_map_kind, reference};
 use crate::read_view::ReadView;
 
-pub(super) fn tend(
+pub(super) fn reconcile(
     look: &mut ReadView<'_>,
     target: &ObjectRef,
     application: &Value,

@@ -116,9 +116,9 @@ pub(super) fn go_on(
                 }
                 let refused = "one or more synchronization tasks are not valid";
                 fail(look, &mut wanted, "Failed", refused, Some(refused_by(application, found, why)));
-            } else if let Some(trouble) = unmet(application, found) {
-                let result = Some(refused_by(application, found, &trouble));
-                let failed = format!("one or more objects failed to apply, reason: {trouble}");
+            } else if let Some(problem) = unmet(application, found) {
+                let result = Some(refused_by(application, found, &problem));
+                let failed = format!("one or more objects failed to apply, reason: {problem}");
                 fail(look, &mut wanted, "Failed", &failed, result);
             } else if !found.is_synced() {
                 put(look, target, found);

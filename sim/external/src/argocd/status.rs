@@ -15,7 +15,7 @@ use crate::read_view::ReadView;
 const AGE_MAX: Duration = Duration::from_mins(3);
 
 /// Updates the status; if it is up to date, starts an automatic sync.
-pub(super) fn tend(
+pub(super) fn reconcile(
     look: &mut ReadView<'_>,
     target: &ObjectRef,
     application: &Value,

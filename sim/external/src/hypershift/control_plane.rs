@@ -24,7 +24,7 @@ const CLIENT_KEY: &str = "tops3cretAAA";
 /// Prefix of the annotation on a Secret to which a HostedCluster refers, before the name of the HostedCluster.
 const REFERENCED: &str = "referenced-resource.hypershift.openshift.io/";
 
-pub(super) fn tend(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, routes: bool) {
+pub(super) fn reconcile(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value, routes: bool) {
     if let Some(enter) = finalizer::add(target, cluster, FINALIZER) {
         if look.after(target, "finalizer") {
             look.ask(enter);

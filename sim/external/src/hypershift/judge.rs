@@ -22,7 +22,7 @@ pub(super) const LOGGED: &str = "";
 
 /// Why a HostedCluster is blocked.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct Problem {
     /// The condition that reports it.
     pub(super) condition: &'static str,
     pub(super) reason: &'static str,
@@ -30,29 +30,29 @@ pub(super) struct Trouble {
 }
 
 /// Returns the wanted version, or why the cluster is blocked.
-pub(super) fn judge<'a>(look: &ReadView<'_>, cluster: &'a Value, routes: bool) -> Result<&'a str, Trouble> {
+pub(super) fn judge<'a>(look: &ReadView<'_>, cluster: &'a Value, routes: bool) -> Result<&'a str, Problem> {
     if let Some(until) = cluster["spec"]["pausedUntil"].as_str().filter(|until| *until != "false") {
         let message = match until {
             "true" => "Reconciliation paused until field removed".to_owned(),
             time => format!("Reconciliation paused until: {time}"),
         };
         let (condition, reason) = ("ReconciliationActive", "ReconciliationPaused");
-        return Err(Trouble { condition, reason, message });
+        return Err(Problem { condition, reason, message });
     }
     let invalid =
-        |message| Trouble { condition: "ValidConfiguration", reason: "InvalidConfiguration", message };
+        |message| Problem { condition: "ValidConfiguration", reason: "InvalidConfiguration", message };
     if !routes {
-        without_route(cluster).map_err(|message| Trouble { condition: NO_ROUTES, ..invalid(message) })?;
+        without_route(cluster).map_err(|message| Problem { condition: NO_ROUTES, ..invalid(message) })?;
     }
     configuration(cluster).map_err(invalid)?;
     pull_secret(look, cluster)?;
     encryption_key(look, cluster)?;
-    ssh_key(look, cluster).map_err(|message| Trouble {
+    ssh_key(look, cluster).map_err(|message| Problem {
         condition: RECONCILE_ERROR,
         reason: "ReconciliationError",
         message,
     })?;
-    image(cluster).map_err(|message| Trouble {
+    image(cluster).map_err(|message| Problem {
         condition: "ValidReleaseImage",
         reason: "InvalidImage",
         message,
@@ -85,32 +85,32 @@ fn configuration(cluster: &Value) -> Result<(), String> {
     }
 }
 
-fn pull_secret(look: &ReadView<'_>, cluster: &Value) -> Result<(), Trouble> {
+fn pull_secret(look: &ReadView<'_>, cluster: &Value) -> Result<(), Problem> {
     let (name, secret) = secret(look, cluster, "pullSecret");
-    let trouble = |reason, message| Trouble { condition: "ValidReleaseImage", reason, message };
+    let problem = |reason, message| Problem { condition: "ValidReleaseImage", reason, message };
     match secret {
         None => {
             let message = format!("failed to get pull secret: Secret {name:?} not found");
-            Err(trouble("SecretNotFound", message))
+            Err(problem("SecretNotFound", message))
         }
         Some(secret) if secret["data"][".dockerconfigjson"].is_string() => Ok(()),
-        Some(_) => Err(trouble("InvalidImage", "expected .dockerconfigjson key in pull secret".to_owned())),
+        Some(_) => Err(problem("InvalidImage", "expected .dockerconfigjson key in pull secret".to_owned())),
     }
 }
 
 /// A missing Secret is an error of the reconcile. A Secret without the key ends it without one.
-fn encryption_key(look: &ReadView<'_>, cluster: &Value) -> Result<(), Trouble> {
+fn encryption_key(look: &ReadView<'_>, cluster: &Value) -> Result<(), Problem> {
     let Some(source) = key_source(cluster) else { return Ok(()) };
     let name = &source.name;
     match look.get(&source) {
         None => {
             let message = format!("failed to get active aescbc secret {name}: Secret {name:?} not found");
-            Err(Trouble { condition: RECONCILE_ERROR, reason: "ReconciliationError", message })
+            Err(Problem { condition: RECONCILE_ERROR, reason: "ReconciliationError", message })
         }
         Some(secret) if secret["data"][KEY].is_string() => Ok(()),
         Some(_) => {
             let message = "Waiting for hosted control plane to be healthy".to_owned();
-            Err(Trouble { condition: LOGGED, reason: "WaitingForAvailable", message })
+            Err(Problem { condition: LOGGED, reason: "WaitingForAvailable", message })
         }
     }
 }

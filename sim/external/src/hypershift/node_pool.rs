@@ -14,7 +14,7 @@ use super::release;
 use crate::read_view::ReadView;
 use crate::status::{Findings, is_true};
 
-pub(super) fn tend(look: &mut ReadView<'_>, target: &ObjectRef, pool: &Value) {
+pub(super) fn reconcile(look: &mut ReadView<'_>, target: &ObjectRef, pool: &Value) {
     if is_deleting(pool) {
         let let_go = finalizer::remove(target, pool, FINALIZER);
         if let Some(let_go) = let_go

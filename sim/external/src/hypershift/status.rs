@@ -6,7 +6,7 @@ use lockstep_sim::conditions;
 use serde_json::{Value, json};
 
 use super::endpoint::{Endpoint, endpoint, strategy};
-use super::judge::{LOGGED, NO_ROUTES, RECONCILE_ERROR, Trouble};
+use super::judge::{LOGGED, NO_ROUTES, Problem, RECONCILE_ERROR};
 use super::model::{AILS, FLAPPING, NO_NODES, NODES, REPORTS, VERSION_ONLY, api_server_service, kubeconfig};
 use super::release;
 use crate::read_view::ReadView;
@@ -24,11 +24,11 @@ pub(super) fn of(
     look: &mut ReadView<'_>,
     target: &ObjectRef,
     cluster: &Value,
-    judged: &Result<&str, Trouble>,
+    judged: &Result<&str, Problem>,
 ) -> Value {
     let mut status = cluster["status"].clone();
     let mut findings = Findings::of(cluster, look.now);
-    if let Err(Trouble { condition: NO_ROUTES, reason, message }) = judged {
+    if let Err(Problem { condition: NO_ROUTES, reason, message }) = judged {
         findings.set("ValidConfiguration", False, reason, message);
         let error = "no matches for kind \"Route\" in version \"route.openshift.io/v1\"";
         findings.set("ReconciliationSucceeded", False, "ReconciliationError", error);
@@ -36,8 +36,8 @@ pub(super) fn of(
         return status;
     }
     match judged {
-        Err(trouble) if trouble.condition == "ReconciliationActive" => {
-            findings.set("ReconciliationActive", False, trouble.reason, &trouble.message);
+        Err(problem) if problem.condition == "ReconciliationActive" => {
+            findings.set("ReconciliationActive", False, problem.reason, &problem.message);
         }
         _ => findings.set("ReconciliationActive", True, "AsExpected", "Reconciliation active on resource"),
     }
@@ -48,8 +48,8 @@ pub(super) fn of(
     let is_available = missing.is_none();
     match (missing, judged) {
         (None, _) => findings.set("Available", True, "AsExpected", "The hosted control plane is available"),
-        (Some(_), Err(trouble)) => {
-            findings.set("Available", False, "WaitingForAvailable", &trouble.message);
+        (Some(_), Err(problem)) => {
+            findings.set("Available", False, "WaitingForAvailable", &problem.message);
         }
         (Some((reason, message)), Ok(_)) => findings.set("Available", False, reason, message),
     }
@@ -73,8 +73,8 @@ pub(super) fn of(
     // The installation of the first version is not an upgrade.
     let is_rolling = history[0]["state"] == "Partial" && !history[1].is_null();
     match judged {
-        Err(trouble) if ![RECONCILE_ERROR, LOGGED].contains(&trouble.condition) => {
-            findings.set("Progressing", False, "Blocked", &trouble.message);
+        Err(problem) if ![RECONCILE_ERROR, LOGGED].contains(&problem.condition) => {
+            findings.set("Progressing", False, "Blocked", &problem.message);
         }
         _ if has_not_begun || is_rolling => {
             let message = "HostedCluster is deploying, upgrading, or reconfiguring";
@@ -139,25 +139,25 @@ fn is_known(status: &Value) -> bool {
 }
 
 /// Sets the conditions about the validity of the spec.
-fn validity(findings: &mut Findings, judged: &Result<&str, Trouble>) {
+fn validity(findings: &mut Findings, judged: &Result<&str, Problem>) {
     let valid = [
         ("ValidConfiguration", "Configuration passes validation"),
         ("ValidReleaseImage", "Release image is valid"),
     ];
     for (condition, message) in valid {
         match judged {
-            Err(trouble) if trouble.condition == condition => {
-                findings.set(condition, False, trouble.reason, &trouble.message);
+            Err(problem) if problem.condition == condition => {
+                findings.set(condition, False, problem.reason, &problem.message);
             }
             _ => findings.set(condition, True, "AsExpected", message),
         }
     }
     match judged {
-        Ok(_) | Err(Trouble { condition: LOGGED, .. }) => {
+        Ok(_) | Err(Problem { condition: LOGGED, .. }) => {
             findings.set("ReconciliationSucceeded", True, "ReconciliatonSucceeded", "It went well.");
         }
-        Err(trouble) => {
-            findings.set("ReconciliationSucceeded", False, "ReconciliationError", &trouble.message);
+        Err(problem) => {
+            findings.set("ReconciliationSucceeded", False, "ReconciliationError", &problem.message);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::model::{FINALIZER, STUCK, api_server_service, node_pool_kind};
 use crate::kinds::{namespace_kind, reference};
 use crate::read_view::ReadView;
 
-pub(super) fn tend(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value) {
+pub(super) fn reconcile(look: &mut ReadView<'_>, target: &ObjectRef, cluster: &Value) {
     let Some(let_go) = finalizer::remove(target, cluster, FINALIZER) else { return };
     let mut pools_left = false;
     for pool in look.all(&node_pool_kind()).filter(|pool| belongs_to(pool, cluster)) {

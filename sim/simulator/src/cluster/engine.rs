@@ -7,7 +7,7 @@ use bytes::Bytes;
 use jiff::SignedDuration;
 use lockstep_apiserver::server::{Shared, TakesShared};
 use lockstep_engine::action::{
-    Action, ActionId, Class, Failure, KubeRequest, Outcome, Request, Success, WatchCommand,
+    Action, ActionId, ErrorKind, Failure, KubeRequest, Outcome, Request, Success, WatchCommand,
 };
 use lockstep_engine::machine::{Event, Machine};
 use lockstep_engine::wire;
@@ -282,14 +282,14 @@ impl<W: FaultModel> Cluster<W> {
                 self.serve(process, action)
             }
             FaultVerdict::Failed(failure) => Err(failure.clone()),
-            FaultVerdict::CrashedBefore => Err(Failure::new(Class::Unknown, "no answer in time")),
+            FaultVerdict::CrashedBefore => Err(Failure::new(ErrorKind::Unknown, "no answer in time")),
         };
         let failed = outcome.as_ref().err().map(|failure| failure.class);
         let carried = Carried { process, id, action: action.clone(), fate: fate.clone(), failed };
         self.note(What::Carried(carried));
         let outcome = match fate {
             FaultVerdict::Served | FaultVerdict::Failed(_) => outcome,
-            FaultVerdict::AnswerLost => Err(Failure::new(Class::Unknown, "the answer was lost")),
+            FaultVerdict::AnswerLost => Err(Failure::new(ErrorKind::Unknown, "the answer was lost")),
             FaultVerdict::CrashedBefore | FaultVerdict::CrashedAfter => {
                 let delay = self.delay(process, Transit::Restart);
                 self.crash(process, Some(delay));
@@ -310,7 +310,10 @@ impl<W: FaultModel> Cluster<W> {
                 return outside.carry_out(process, action, now);
             }
             _ => {
-                return Err(Failure::new(Class::Invalid, format!("nothing here executes {}", action.name())));
+                return Err(Failure::new(
+                    ErrorKind::Invalid,
+                    format!("nothing here executes {}", action.name()),
+                ));
             }
         };
         let request = &*secret::generated(request, self.server.revision())?;

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use jiff::Timestamp;
-use lockstep_engine::action::{Action, Class, Failure, Outcome};
+use lockstep_engine::action::{Action, ErrorKind, Failure, Outcome};
 
 /// The systems outside Kubernetes. They see the time only when an action or an event reaches them.
 pub trait ExternalSystems: Any + Send {
@@ -47,7 +47,7 @@ impl ExternalSystems for Combined {
     fn carry_out(&mut self, process: usize, action: &Action, now: Timestamp) -> Outcome {
         match self.0.iter_mut().find(|system| system.serves(action)) {
             Some(system) => system.carry_out(process, action, now),
-            None => Err(Failure::new(Class::Unavailable, "there is no such system")),
+            None => Err(Failure::new(ErrorKind::Unavailable, "there is no such system")),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest};
+use lockstep_engine::action::{Action, ErrorKind, Failure, KubeRequest};
 use lockstep_engine::object::Kind;
 
 /// The fault that is injected into one request.
@@ -22,7 +22,7 @@ pub enum FaultVerdict {
 
 impl FaultVerdict {
     /// Returns a failure of this class, without effect on the server.
-    pub fn failed(class: Class) -> Self {
+    pub fn failed(class: ErrorKind) -> Self {
         Self::Failed(Failure::new(class, "injected"))
     }
 }

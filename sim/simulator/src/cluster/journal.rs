@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, ActionId, Class};
+use lockstep_engine::action::{Action, ActionId, ErrorKind};
 use lockstep_engine::machine::{Event, Step};
 use lockstep_engine::object::ObjectRef;
 use lockstep_engine::time::Now;
@@ -84,7 +84,7 @@ pub struct Carried {
     /// The injected fault.
     pub fate: FaultVerdict,
     /// The class of the failure that the server returned, or of the injected failure.
-    pub failed: Option<Class>,
+    pub failed: Option<ErrorKind>,
 }
 
 /// One change of one object.

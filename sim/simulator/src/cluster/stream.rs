@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::ACCEPT;
 use jiff::Timestamp;
 use lockstep_apiserver::server::{ApiServer, Response, SharedList, TakesShared, WatchId};
-use lockstep_engine::action::{Class, Failure, Scope};
+use lockstep_engine::action::{ErrorKind, Failure, Scope};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::Kind;
 use lockstep_engine::wire;
@@ -114,7 +114,12 @@ impl Stream {
     }
 
     /// Returns the list, or the class of the failure.
-    fn list_of(server: &mut ApiServer, path: &str, now: Timestamp, lag: u64) -> Result<SharedList, Class> {
+    fn list_of(
+        server: &mut ApiServer,
+        path: &str,
+        now: Timestamp,
+        lag: u64,
+    ) -> Result<SharedList, ErrorKind> {
         let path = match lag {
             0 => path.to_owned(),
             lag => {
@@ -128,7 +133,7 @@ impl Stream {
                 let status = || serde_json::from_slice(&body).unwrap_or_default();
                 parts.extensions.remove().ok_or_else(|| wire::class(parts.status.as_u16(), &status()))
             }
-            Some(Response::Watch(..)) | None => Err(Class::Invalid),
+            Some(Response::Watch(..)) | None => Err(ErrorKind::Invalid),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Class, Failure, Scope};
+use lockstep_engine::action::{ErrorKind, Failure, Scope};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::Kind;
 
@@ -60,7 +60,7 @@ impl<W: FaultModel> Cluster<W> {
         let foreign = self.processes[process].is_foreign();
         let lag = if foreign { 0 } else { self.weather.list_lag(self.clock, process, kind) };
         let forbidden = (!foreign && self.unwatchable.contains(&**kind))
-            .then(|| Failure::new(Class::Forbidden, format!("{kind} can't be listed")));
+            .then(|| Failure::new(ErrorKind::Forbidden, format!("{kind} can't be listed")));
         let refused = if foreign { None } else { self.weather.refuses_list(self.clock, process, kind) };
         let refused = forbidden.or(refused);
         let unwatched = if foreign { None } else { self.weather.refuses_watch(self.clock, process, kind) };

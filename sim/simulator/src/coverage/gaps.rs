@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use serde::Serialize;
 
 use super::combination::{Reached, View};
@@ -138,5 +138,5 @@ fn requests<'a>(reached: &'a Reached, controller: &str) -> BTreeMap<&'a str, See
 
 /// Returns whether a fault would make a read falsely find nothing. No API server does that, so it is never injected.
 pub fn is_false_answer(fault: &str, action: &str) -> bool {
-    fault == Class::NotFound.name() && matches!(action, "get" | "list" | "discover")
+    fault == ErrorKind::NotFound.name() && matches!(action, "get" | "list" | "discover")
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use lockstep_engine::action::{Action, Class, Failure, Outcome};
+use lockstep_engine::action::{Action, ErrorKind, Failure, Outcome};
 
 use super::snapshot::{self, Snapshot};
 use crate::cluster::ExternalSystems;
@@ -19,7 +19,7 @@ impl RecordedImages {
 
 impl ExternalSystems for RecordedImages {
     fn carry_out(&mut self, _: usize, action: &Action, _: Timestamp) -> Outcome {
-        let unknown = || Err(Failure::new(Class::Unavailable, "a dry run does not reach this system"));
+        let unknown = || Err(Failure::new(ErrorKind::Unavailable, "a dry run does not reach this system"));
         self.0.get(&snapshot::key(action)).cloned().unwrap_or_else(unknown)
     }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 
 use super::depth_first::{DepthFirst, Path, violation};
 use super::fingerprint;
@@ -155,6 +155,6 @@ fn describe(world: &World, transition: &Transition) -> Option<(What, String)> {
     }
 }
 
-fn fails(class: Class) -> What {
+fn fails(class: ErrorKind) -> What {
     What::Fail { class, retry_after_ms: None }
 }

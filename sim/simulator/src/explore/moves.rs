@@ -1,6 +1,6 @@
 //! The transitions that are possible in a state of the world.
 
-use lockstep_engine::action::{Action, Class, Failure};
+use lockstep_engine::action::{Action, ErrorKind, Failure};
 
 use super::process::{Message, Process};
 use super::server::LAG_MAX;
@@ -107,12 +107,12 @@ fn verdicts(world: &World, process: &Process, message: &Message) -> Vec<FaultVer
     let mut verdicts = Vec::new();
     let is_write = message.action.is_write();
     if world.affords(message.part) {
-        verdicts.push(FaultVerdict::Failed(Failure::new(Class::Unknown, "no answer in time")));
+        verdicts.push(FaultVerdict::Failed(Failure::new(ErrorKind::Unknown, "no answer in time")));
         if is_write {
             verdicts.push(FaultVerdict::AnswerLost);
         }
         if matches!(&*message.action, Action::Kube(request) if request.is_write()) {
-            verdicts.push(FaultVerdict::failed(Class::Conflict));
+            verdicts.push(FaultVerdict::failed(ErrorKind::Conflict));
         }
     }
     if is_write && process.is_leading && world.affords(None) {

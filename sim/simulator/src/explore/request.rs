@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lockstep_engine::action::{Action, ActionId, Class, Failure, Outcome};
+use lockstep_engine::action::{Action, ActionId, ErrorKind, Failure, Outcome};
 use lockstep_engine::object::Kind;
 use lockstep_engine::wire;
 
@@ -25,14 +25,18 @@ impl World {
                 self.serve(process, &message)
             }
             FaultVerdict::Failed(failure) => self.read(Err(failure.clone())),
-            FaultVerdict::CrashedBefore => self.read(Err(Failure::new(Class::Unknown, "no answer in time"))),
+            FaultVerdict::CrashedBefore => {
+                self.read(Err(Failure::new(ErrorKind::Unknown, "no answer in time")))
+            }
         };
         let failed = answer.outcome.as_ref().err().map(|failure| failure.class);
         let action = Action::clone(&message.action);
         self.note(What::Carried(Carried { process, id, action, fate: verdict.clone(), failed }));
         let answer = match verdict {
             FaultVerdict::Served | FaultVerdict::Failed(_) => answer,
-            FaultVerdict::AnswerLost => self.read(Err(Failure::new(Class::Unknown, "the answer was lost"))),
+            FaultVerdict::AnswerLost => {
+                self.read(Err(Failure::new(ErrorKind::Unknown, "the answer was lost")))
+            }
             FaultVerdict::CrashedBefore | FaultVerdict::CrashedAfter => return self.crash(process),
         };
         if let Some(message) = self.processes[process].messages.get_mut(&id) {
@@ -81,7 +85,8 @@ impl World {
         let Action::Kube(request) = action else {
             let now = self.timestamp();
             let outside = Rc::make_mut(&mut self.server).outside_mut();
-            let nothing = || Failure::new(Class::Invalid, format!("nothing here executes {}", action.name()));
+            let nothing =
+                || Failure::new(ErrorKind::Invalid, format!("nothing here executes {}", action.name()));
             return outside.ok_or_else(nothing)?.carry_out(process, action, now);
         };
         let request = &*secret::generated(request, self.server.model.revision())?;

@@ -123,7 +123,7 @@ impl World {
     fn disturb(&mut self) {
         self.disturbed = self.clock;
         let at = self.at();
-        self.history.stir(at);
+        self.history.disturb(at);
     }
 
     fn spend(&mut self, part: Option<&'static str>) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use lockstep_engine::action::{Action, Class};
+use lockstep_engine::action::{Action, ErrorKind};
 use lockstep_engine::object::ObjectRef;
 use lockstep_engine::random::Random;
 
@@ -365,7 +365,7 @@ impl<'a> Running<'a> {
     fn strike(&mut self, fault: usize, under_way: Option<&'static str>) {
         let it = &self.plan.faults[fault];
         let at = self.cluster.elapsed();
-        self.history.stir(at);
+        self.history.disturb(at);
         let is_hit = |member: &&dyn SystemUnderTest| it.controller.as_deref() == Some(member.name());
         let member = self.members.iter().position(is_hit).unwrap_or(0);
         let leader = self.leaders[member];
@@ -460,7 +460,7 @@ impl<'a> Running<'a> {
             }
             What::Carried(carried) => {
                 self.requests += 1;
-                if let Some(Class::Forbidden | Class::Invalid) = carried.failed {
+                if let Some(ErrorKind::Forbidden | ErrorKind::Invalid) = carried.failed {
                     self.refused = Some(entry.at);
                 }
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lockstep_engine::action::{Action, ActionId, Class, Failure, KubeRequest, Request};
+use lockstep_engine::action::{Action, ActionId, ErrorKind, Failure, KubeRequest, Request};
 use lockstep_engine::machine::{Event, Note, ReconcileResult, Step};
 use lockstep_engine::object::{self, ObjectRef};
 use lockstep_engine::recording::RecordedStep;
@@ -93,7 +93,7 @@ fn run() -> Run {
         waited: Duration::ZERO,
         took: Duration::from_millis(20),
     };
-    let (kind, unknown) = (namespaces(), Failure::new(Class::Unknown, "the answer was lost"));
+    let (kind, unknown) = (namespaces(), Failure::new(ErrorKind::Unknown, "the answer was lost"));
     let carried =
         Carried { process: 0, id: ActionId(1), action: patch, fate: FaultVerdict::AnswerLost, failed: None };
     let process = Author::Process(0);

@@ -124,7 +124,7 @@ const MIRRORED: [(&str, &str); 3] = [
 ];
 
 /// Returns the status, reason and message of a condition.
-fn words<'a>(object: &'a Value, name: &str) -> Option<[&'a Value; 3]> {
+fn describe<'a>(object: &'a Value, name: &str) -> Option<[&'a Value; 3]> {
     let found = conditions::find(object, name)?;
     Some(["status", "reason", "message"].map(|field| &found[field]))
 }
@@ -139,11 +139,11 @@ fn lacks(server: &ApiServer, bridge: &Value, differ: &mut dyn FnMut(String)) {
     if let Some(cluster) = find(server, &names::hosted_cluster(), NAMESPACE, name) {
         reported::when_ready(bridge, &cluster, differ);
         for (theirs, ours) in MIRRORED {
-            if words(&cluster, theirs) != words(bridge, ours) {
+            if describe(&cluster, theirs) != describe(bridge, ours) {
                 differ(format!("its {ours} is not what HyperShift says of {theirs}"));
             }
         }
-        let [degraded, ready] = [words(&cluster, "Degraded"), words(bridge, condition::READY)];
+        let [degraded, ready] = [describe(&cluster, "Degraded"), describe(bridge, condition::READY)];
         let is_degraded = degraded.is_some_and(|[status, ..]| status == "True");
         if ready.is_none_or(|[status, ..]| (status == "False") != is_degraded) {
             differ(format!("its Ready is {ready:?}, and HyperShift says of Degraded {degraded:?}"));

@@ -458,7 +458,7 @@ fn an_address_is_released_only_for_another_bridge(moment: &Moment<'_>) -> Result
 
 fn immutable_fields_are_not_changed(moment: &Moment<'_>) -> Result<(), String> {
     let What::Carried(carried) = &moment.entry.what else { return Ok(()) };
-    let is_refused = carried.failed == Some(lockstep_engine::action::Class::Invalid)
+    let is_refused = carried.failed == Some(lockstep_engine::action::ErrorKind::Invalid)
         && carried.fate == lockstep_sim::cluster::FaultVerdict::Served;
     match carried.action.target() {
         Some(target) if is_refused && is_cluster(target) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Request, Success};
+use lockstep_engine::action::{Action, ErrorKind, Failure, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::machine::Event;
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::Value;
@@ -68,7 +68,7 @@ pub(super) const BUGS: &[Bug] = &[
     },
 ];
 
-fn taken_for_done(asked: &mut Asked, event: Event, class: Class) -> Event {
+fn taken_for_done(asked: &mut Asked, event: Event, class: ErrorKind) -> Event {
     let action = asked.answered(&event);
     match (event, action) {
         (Event::Finished { id, outcome: Err(failure) }, Some(action))
@@ -85,7 +85,7 @@ struct UnknownIsSuccess(Asked);
 
 impl Flaw for UnknownIsSuccess {
     fn event(&mut self, event: Event) -> Option<Event> {
-        Some(taken_for_done(&mut self.0, event, Class::Unknown))
+        Some(taken_for_done(&mut self.0, event, ErrorKind::Unknown))
     }
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
@@ -99,7 +99,7 @@ struct ConflictIsSuccess(Asked);
 
 impl Flaw for ConflictIsSuccess {
     fn event(&mut self, event: Event) -> Option<Event> {
-        Some(taken_for_done(&mut self.0, event, Class::Conflict))
+        Some(taken_for_done(&mut self.0, event, ErrorKind::Conflict))
     }
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
@@ -117,7 +117,7 @@ impl Flaw for UnavailableIsNotFound {
         if let (Event::Finished { outcome: Err(failure), .. }, Some(Action::Kube(KubeRequest::Get { .. }))) =
             (&mut event, action)
         {
-            failure.class = Class::NotFound;
+            failure.class = ErrorKind::NotFound;
         }
         Some(event)
     }
@@ -136,9 +136,9 @@ impl Flaw for LostAnswersAreRefusals {
         let is_status = self.0.answered(&event).is_some_and(|action| action.name() == "patch_status");
         if let Event::Finished { outcome: Err(failure), .. } = &mut event
             && is_status
-            && failure.class == Class::Unknown
+            && failure.class == ErrorKind::Unknown
         {
-            failure.class = Class::Conflict;
+            failure.class = ErrorKind::Conflict;
         }
         Some(event)
     }
@@ -208,7 +208,7 @@ impl Flaw for UnseenIsMissing {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         let Action::Kube(KubeRequest::Get { target, .. }) = &request.action else { return None };
         let is_unseen = target.kind.kind == "NamespaceClass" && !self.known.objects.contains_key(target);
-        is_unseen.then(|| Err(Failure::new(Class::NotFound, "it was not seen")))
+        is_unseen.then(|| Err(Failure::new(ErrorKind::NotFound, "it was not seen")))
     }
 }
 

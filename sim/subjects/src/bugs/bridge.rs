@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockstep_bridge::names;
-use lockstep_engine::action::{Action, ActionId, Class, Failure, KubeRequest, Outcome, Request};
+use lockstep_engine::action::{Action, ActionId, ErrorKind, Failure, KubeRequest, Outcome, Request};
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::object::{ObjectRef, Uid};
 use lockstep_sim::bugs::{Bug, Flaw, plant};
@@ -223,7 +223,7 @@ impl Flaw for TakesOver {
         // The bug also skips the read of the existing object.
         let is_copy = request.action.target().is_some_and(|target| target.name.ends_with("-ssh-key"));
         if is_copy && is(&request.action, "get", "Secret") {
-            return Some(Err(Failure::new(Class::NotFound, "not found")));
+            return Some(Err(Failure::new(ErrorKind::NotFound, "not found")));
         }
         if let Action::Kube(KubeRequest::Create { target, manifest }) = &request.action
             && target.kind.kind != "Event"
@@ -240,7 +240,8 @@ struct LeavesEarly;
 
 impl Flaw for LeavesEarly {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
-        is(&request.action, "get", "HostedCluster").then(|| Err(Failure::new(Class::NotFound, "not found")))
+        is(&request.action, "get", "HostedCluster")
+            .then(|| Err(Failure::new(ErrorKind::NotFound, "not found")))
     }
 }
 

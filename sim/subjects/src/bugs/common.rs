@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lockstep_engine::action::{Action, ActionId, Class, KubeRequest, Outcome, Request, Success};
+use lockstep_engine::action::{Action, ActionId, ErrorKind, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Machine, Note, Step};
 use lockstep_engine::object::{ObjectRef, Uid, is_deleting};
 use lockstep_sim::bugs::Flaw;
@@ -172,7 +172,7 @@ impl Refused {
     pub(super) fn absorb(&mut self, event: &Event) {
         match event {
             Event::WatchFailed { kind, failure }
-                if matches!(failure.class, Class::Forbidden | Class::KindNotServed) =>
+                if matches!(failure.class, ErrorKind::Forbidden | ErrorKind::KindNotServed) =>
             {
                 self.0.insert(kind.kind.clone());
             }

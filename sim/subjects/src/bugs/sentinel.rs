@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use lockstep_engine::action::{
-    Action, BrokerRequest, Class, Failure, Fetch, KubeRequest, Outcome, Request, Success,
+    Action, BrokerRequest, ErrorKind, Failure, Fetch, KubeRequest, Outcome, Request, Success,
 };
 use lockstep_engine::machine::{Amount, Event, Measure, Note, Step};
 use lockstep_engine::time::{Now, Wall};
@@ -117,7 +117,7 @@ impl Flaw for PublishesEarly {
     }
 }
 
-fn confirm(event: &mut Event, class: Class) {
+fn confirm(event: &mut Event, class: ErrorKind) {
     if let Event::Finished { outcome: Ok(Success::Published(results)), .. } = event {
         for result in results {
             if result.as_ref().is_err_and(|failure| failure.class == class) {
@@ -132,7 +132,7 @@ struct SilenceIsAConfirm;
 
 impl Flaw for SilenceIsAConfirm {
     fn event(&mut self, mut event: Event) -> Option<Event> {
-        confirm(&mut event, Class::Unknown);
+        confirm(&mut event, ErrorKind::Unknown);
         Some(event)
     }
 }
@@ -142,7 +142,7 @@ struct NackIsAConfirm;
 
 impl Flaw for NackIsAConfirm {
     fn event(&mut self, mut event: Event) -> Option<Event> {
-        confirm(&mut event, Class::Unavailable);
+        confirm(&mut event, ErrorKind::Unavailable);
         Some(event)
     }
 }
@@ -178,7 +178,7 @@ fn document(event: &mut Event, change: impl FnOnce(&mut Value) -> bool) {
         *outcome = if change(&mut document) {
             Ok(Success::Document(document.to_string().into()))
         } else {
-            Err(Failure::new(Class::Invalid, "malformed"))
+            Err(Failure::new(ErrorKind::Invalid, "malformed"))
         };
     }
 }
@@ -243,7 +243,7 @@ impl Flaw for NeverConnectsAgain {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         if matches!(request.action, Action::Broker(BrokerRequest::Connect { .. })) {
             self.connects.push(request.id);
-            let gone = || Err(Failure::new(Class::Unavailable, "never again"));
+            let gone = || Err(Failure::new(ErrorKind::Unavailable, "never again"));
             return self.has_failed.then(gone);
         }
         None
@@ -297,7 +297,7 @@ struct GivesUp {
 
 impl Flaw for GivesUp {
     fn event(&mut self, event: Event) -> Option<Event> {
-        let is_throttled = |failure: &Failure| failure.class == Class::Throttled;
+        let is_throttled = |failure: &Failure| failure.class == ErrorKind::Throttled;
         if let Event::Finished { outcome: Err(failure), .. } = &event {
             self.is_offended |= is_throttled(failure) && failure.retry_after > Some(Duration::ZERO);
         }
@@ -306,7 +306,7 @@ impl Flaw for GivesUp {
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         if self.is_offended && matches!(request.action, Action::Http(_)) {
-            return Some(Err(Failure::new(Class::Forbidden, "never again")));
+            return Some(Err(Failure::new(ErrorKind::Forbidden, "never again")));
         }
         None
     }
@@ -326,7 +326,7 @@ struct FailingPageEndsTheCycle(Asked);
 
 impl Flaw for FailingPageEndsTheCycle {
     fn event(&mut self, event: Event) -> Option<Event> {
-        Some(failed_page(&mut self.0, event, || Err(Failure::new(Class::Gone, "the rest can wait"))))
+        Some(failed_page(&mut self.0, event, || Err(Failure::new(ErrorKind::Gone, "the rest can wait"))))
     }
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
@@ -374,9 +374,9 @@ struct TakesPleasForFailures;
 impl Flaw for TakesPleasForFailures {
     fn event(&mut self, mut event: Event) -> Option<Event> {
         if let Event::Finished { outcome: Err(failure), .. } = &mut event
-            && failure.class == Class::Throttled
+            && failure.class == ErrorKind::Throttled
         {
-            (failure.class, failure.retry_after) = (Class::Unavailable, None);
+            (failure.class, failure.retry_after) = (ErrorKind::Unavailable, None);
         }
         Some(event)
     }
@@ -390,7 +390,7 @@ impl Flaw for SkipsWhatIsTooLarge {
         if let Event::Finished { outcome, .. } = &mut event
             && let Ok(Success::Oversized { why, .. }) = outcome
         {
-            *outcome = Err(Failure::new(Class::Invalid, std::mem::take(why)));
+            *outcome = Err(Failure::new(ErrorKind::Invalid, std::mem::take(why)));
         }
         Some(event)
     }
@@ -461,7 +461,7 @@ impl Flaw for StatusLagsBehind {
         let Action::Kube(KubeRequest::Patch { patch, .. }) = &request.action else { return None };
         let generation = patch["status"]["observedGeneration"].clone();
         let is_new = std::mem::replace(&mut self.0, generation.clone()) != generation;
-        is_new.then(|| Err(Failure::new(Class::Unavailable, "later")))
+        is_new.then(|| Err(Failure::new(ErrorKind::Unavailable, "later")))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lockstep_bridge::names::BRIDGE_NAME;
 use lockstep_crds::{bridge, dpuservice, namespaceclass};
 use lockstep_dpuservice::names::{ARGO_NAMESPACE, CLUSTER_NAME};
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Request, Success};
+use lockstep_engine::action::{Action, ErrorKind, Failure, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting, label, metadata};
 use lockstep_namespaceclass::names::ADOPTION_POLICY_ANNOTATION;
@@ -109,7 +109,7 @@ fn is_connected_by_bridge(cluster: &Value) -> bool {
 }
 
 fn denied() -> Outcome {
-    Err(Failure::new(Class::Conflict, "something still exists"))
+    Err(Failure::new(ErrorKind::Conflict, "something still exists"))
 }
 
 /// Returns whether a request removes finalizers of an object of this kind.
@@ -182,7 +182,7 @@ impl Flaw for DisconnectedIsDeleted {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         let is_gone = is(&request.action, "get", "DPUCluster")
             && request.action.target().is_some_and(|target| !self.0.contains(target));
-        is_gone.then(|| Err(Failure::new(Class::NotFound, "not found")))
+        is_gone.then(|| Err(Failure::new(ErrorKind::NotFound, "not found")))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use lockstep_engine::action::{Action, BrokerRequest, Class, Failure, Fetch, Outcome, Success};
+use lockstep_engine::action::{Action, BrokerRequest, ErrorKind, Failure, Fetch, Outcome, Success};
 use lockstep_engine::broker::{Broker, CloudEvent};
 use lockstep_engine::document::Fields;
 use lockstep_engine::random::Random;
@@ -232,9 +232,9 @@ impl Beyond {
 
     fn fetch(&mut self, url: &str, keep: &Arc<Fields>, now: Timestamp) -> Outcome {
         let found = HOSTS.iter().position(|host| url.starts_with(host.url));
-        let Some(index) = found else { return Err(Failure::new(Class::Unavailable, "no such host")) };
+        let Some(index) = found else { return Err(Failure::new(ErrorKind::Unavailable, "no such host")) };
         let request = http::Request::get(&url[HOSTS[index].url.len()..]).body(Bytes::new());
-        let Ok(request) = request else { return Err(Failure::new(Class::Invalid, "no such path")) };
+        let Ok(request) = request else { return Err(Failure::new(ErrorKind::Invalid, "no such path")) };
         let mut answer = self.fleets[index].handle(&request, now);
         if self.holds_unreadable(answer.body(), now) {
             answer = Damage::ServerError(500).inflict(answer);
@@ -262,14 +262,14 @@ impl Beyond {
                 let chunk = 1 + usize::try_from(self.below(2000)).unwrap_or(0);
                 match self.condensed.document(url, answer.body(), keep, chunk) {
                     Some(document) => Ok(Success::Document(document)),
-                    None => failure(Class::Invalid),
+                    None => failure(ErrorKind::Invalid),
                 }
             }
-            401 | 403 => failure(Class::Forbidden),
-            404 => failure(Class::NotFound),
-            429 => failure(Class::Throttled),
-            500.. => failure(Class::Unavailable),
-            _ => failure(Class::Invalid),
+            401 | 403 => failure(ErrorKind::Forbidden),
+            404 => failure(ErrorKind::NotFound),
+            429 => failure(ErrorKind::Throttled),
+            500.. => failure(ErrorKind::Unavailable),
+            _ => failure(ErrorKind::Invalid),
         }
     }
 
@@ -284,13 +284,13 @@ impl Beyond {
 
     fn connect(&mut self, process: usize, broker: &Broker, now: Timestamp) -> Outcome {
         let Broker::RabbitMq { url, .. } = broker else {
-            return Err(Failure::new(Class::Invalid, "there is no such broker"));
+            return Err(Failure::new(ErrorKind::Invalid, "there is no such broker"));
         };
         if now < self.broker.down_until {
-            return Err(Failure::new(Class::Unavailable, "connection refused"));
+            return Err(Failure::new(ErrorKind::Unavailable, "connection refused"));
         }
         if !url.reveal().contains(&self.broker.password) {
-            return Err(Failure::new(Class::Forbidden, "access refused"));
+            return Err(Failure::new(ErrorKind::Forbidden, "access refused"));
         }
         self.broker.connected.insert(process);
         Ok(Success::Done)
@@ -301,7 +301,7 @@ impl Beyond {
             self.broker.connected.clear();
         }
         if !self.broker.connected.contains(&process) {
-            return Err(Failure::new(Class::Unavailable, "there is no connection"));
+            return Err(Failure::new(ErrorKind::Unavailable, "there is no connection"));
         }
         Ok(Success::Published(events.iter().map(|event| self.take(event, now)).collect()))
     }
@@ -315,7 +315,7 @@ impl Beyond {
             if self.below(2) == 0 {
                 self.deliver(event, now);
             }
-            return Err(Failure::new(Class::Unknown, "the connection was lost"));
+            return Err(Failure::new(ErrorKind::Unknown, "the connection was lost"));
         }
         if let Some(left) = &mut self.broker.breaks_after {
             if *left == 0 {
@@ -327,7 +327,7 @@ impl Beyond {
         }
         if self.broker.nacks > 0 {
             self.broker.nacks -= 1;
-            return Err(Failure::new(Class::Unavailable, "nack"));
+            return Err(Failure::new(ErrorKind::Unavailable, "nack"));
         }
         self.deliver(event, now);
         Ok(())
@@ -337,11 +337,11 @@ impl Beyond {
     /// as without quota.
     fn refusal(&mut self) -> Failure {
         match self.broker.takes_nothing_until.as_second() % 3 {
-            0 => Failure::new(Class::Forbidden, "the account may not publish to this topic"),
-            1 => Failure::new(Class::Throttled, "the quota is exhausted"),
+            0 => Failure::new(ErrorKind::Forbidden, "the account may not publish to this topic"),
+            1 => Failure::new(ErrorKind::Throttled, "the quota is exhausted"),
             _ => {
                 self.broker.connected.clear();
-                Failure::new(Class::Unknown, "the broker closed the channel: ACCESS_REFUSED")
+                Failure::new(ErrorKind::Unknown, "the broker closed the channel: ACCESS_REFUSED")
             }
         }
     }
@@ -370,7 +370,7 @@ impl ExternalSystems for Beyond {
             Action::Http(Fetch { url, keep, .. }) => self.fetch(url, keep, now),
             Action::Broker(BrokerRequest::Connect { broker }) => self.connect(process, broker, now),
             Action::Broker(BrokerRequest::Publish { events, .. }) => self.publish(process, events, now),
-            other => Err(Failure::new(Class::Invalid, other.name())),
+            other => Err(Failure::new(ErrorKind::Invalid, other.name())),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstep_engine::action::{Class, Outcome, Success};
+use lockstep_engine::action::{ErrorKind, Outcome, Success};
 use lockstep_sim::subject::Testimony;
 
 use super::oracle::{Page, size_of};
@@ -140,7 +140,7 @@ impl Listing {
             let size = self.size(url).max(1);
             self.ends_in_failure = self.known(&range).is_some_and(|total| number * size >= total);
         }
-        let refusals = [Class::Forbidden, Class::NotFound, Class::Gone];
+        let refusals = [ErrorKind::Forbidden, ErrorKind::NotFound, ErrorKind::Gone];
         self.is_refused = outcome.as_ref().is_err_and(|failure| refusals.contains(&failure.class));
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use lockstep_engine::action::{
-    Action, ActionId, BrokerRequest, Class, Failure, Fetch, KubeRequest, Outcome, Success,
+    Action, ActionId, BrokerRequest, ErrorKind, Failure, Fetch, KubeRequest, Outcome, Success,
 };
 use lockstep_engine::machine::{Event, Step};
 use lockstep_engine::object::generation;
@@ -25,7 +25,7 @@ const LOSSES_WITHIN: Duration = Duration::from_mins(1);
 /// The failures that one process must know.
 #[derive(Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
-pub(super) struct Troubles {
+pub(super) struct OutageChecker {
     asked: BTreeMap<ActionId, Asked>,
     object: Option<(String, Value)>,
     /// The generation of the configuration, if its selector is invalid.
@@ -57,7 +57,7 @@ enum Asked {
     Events,
 }
 
-impl Troubles {
+impl OutageChecker {
     pub(super) fn see(&mut self, now: Now, event: &Event, step: &Step) -> Result<(), Testimony> {
         match event {
             Event::Applied { kind, object } if kind.kind == "SentinelConfig" => self.observed(object),
@@ -157,10 +157,10 @@ impl Troubles {
                     self.is_refused = true;
                     return self.lost(now);
                 }
-                results.iter().any(|it| it.as_ref().is_err_and(|failure| failure.class == Class::Unknown))
+                results.iter().any(|it| it.as_ref().is_err_and(|failure| failure.class == ErrorKind::Unknown))
             }
             Ok(_) => true,
-            Err(failure) => matches!(failure.class, Class::Unknown | Class::Unavailable),
+            Err(failure) => matches!(failure.class, ErrorKind::Unknown | ErrorKind::Unavailable),
         };
         if is_lost && std::mem::take(&mut self.is_up) {
             self.is_cut_off = true;
@@ -219,7 +219,7 @@ impl Troubles {
 
 /// Returns whether the broker does not permit events, or asks for a pause.
 fn is_refusal(result: &Result<(), Failure>) -> bool {
-    result.as_ref().is_err_and(|failure| matches!(failure.class, Class::Forbidden | Class::Throttled))
+    result.as_ref().is_err_and(|failure| matches!(failure.class, ErrorKind::Forbidden | ErrorKind::Throttled))
 }
 
 /// Returns whether a value in a selector is no value of a label. The simulation makes no other mistake in selectors.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstep_engine::action::{Action, ActionId, BrokerRequest, Class, Failure, Fetch, Outcome, Success};
+use lockstep_engine::action::{Action, ActionId, BrokerRequest, ErrorKind, Failure, Fetch, Outcome, Success};
 use lockstep_engine::machine::{Event, Step};
 use lockstep_engine::object::ResourceVersion;
 use lockstep_engine::time::Now;
@@ -16,7 +16,7 @@ use super::expressions::Expressions;
 use super::listing::Listing;
 use super::measured::measured;
 use super::oracle::{Demand, Pages, Verdict};
-use super::outage_checker::Troubles;
+use super::outage_checker::OutageChecker;
 use super::takeover_checker::Takeover;
 
 /// An event may be dropped after this many attempts.
@@ -73,7 +73,7 @@ struct Eye {
     errors: u64,
     /// The page for which the API throttled the last request.
     put_off: Option<String>,
-    troubles: Troubles,
+    outages: OutageChecker,
     takeover: Takeover,
     publishes: BTreeMap<ActionId, (u64, Vec<String>)>,
     seen: BTreeSet<String>,
@@ -85,7 +85,7 @@ struct Eye {
 
 impl Eye {
     fn see(&mut self, now: Now, event: &Event, step: &Step) -> Result<(), Testimony> {
-        self.troubles.see(now, event, step)?;
+        self.outages.see(now, event, step)?;
         self.takeover.see(event, step)?;
         match event {
             Event::Applied { kind, object } if kind.kind == "SentinelConfig" => self.configured(object),
@@ -96,7 +96,7 @@ impl Eye {
             Event::Deleted { .. } => self.deleted(),
             Event::Finished { id, outcome } => {
                 if let Some((cycle, url)) = self.fetches.remove(id) {
-                    let is_throttled = |failure: &Failure| failure.class == Class::Throttled;
+                    let is_throttled = |failure: &Failure| failure.class == ErrorKind::Throttled;
                     if cycle == self.cycle {
                         self.put_off = outcome.as_ref().is_err_and(is_throttled).then(|| url.clone());
                         self.fetched(&url, outcome, now, step)?;
@@ -246,7 +246,7 @@ impl Eye {
                 seen: format!("{confirmed} confirmed, {reported} counted"),
             });
         }
-        let unsent = matches!(outcome, Err(failure) if failure.class == Class::Unavailable);
+        let unsent = matches!(outcome, Err(failure) if failure.class == ErrorKind::Unavailable);
         for (index, resource) in resources.iter().enumerate() {
             let Some((course, attempts)) = self.due.get_mut(resource).filter(|_| is_current) else {
                 continue;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, ActionId, Class, KubeRequest, Outcome, Success};
+use lockstep_engine::action::{Action, ActionId, ErrorKind, KubeRequest, Outcome, Success};
 use lockstep_engine::machine::{Event, Step};
 use lockstep_engine::object::{ResourceVersion, generation};
 use lockstep_engine::time::{Monotonic, Now};
@@ -110,8 +110,8 @@ impl Record {
             }
             Err(failure) => {
                 let (rest, ends) = match failure.class {
-                    Class::Conflict | Class::NotFound => (Duration::from_secs(5), true),
-                    Class::Forbidden => (RETRY_FORBIDDEN, false),
+                    ErrorKind::Conflict | ErrorKind::NotFound => (Duration::from_secs(5), true),
+                    ErrorKind::Forbidden => (RETRY_FORBIDDEN, false),
                     _ => (RETRY, false),
                 };
                 self.rests = Some((now.monotonic + rest, ends));

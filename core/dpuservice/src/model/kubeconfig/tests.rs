@@ -36,7 +36,7 @@ fn with(mut fields: Value, more: &Value) -> Value {
 fn read(kubeconfig: &Value) -> Value {
     match parse(kubeconfig.to_string().as_bytes()) {
         Ok(Connection { server, config }) => json!({ "server": server, "config": config }),
-        Err(complaint) => json!(complaint),
+        Err(problem) => json!(problem),
     }
 }
 
@@ -84,8 +84,8 @@ fn every_form_is_converted_or_refused() {
     let outcomes: Vec<Value> =
         table.iter().map(|(form, kubeconfig)| json!({ "form": form, "gives": read(kubeconfig) })).collect();
     for outcome in &outcomes {
-        let complaint = outcome["gives"].as_str().unwrap_or_default();
-        assert!(!complaint.contains("s3cret") && !complaint.contains("t0ken"), "{outcome}");
+        let problem = outcome["gives"].as_str().unwrap_or_default();
+        assert!(!problem.contains("s3cret") && !problem.contains("t0ken"), "{outcome}");
     }
     insta::assert_yaml_snapshot!(outcomes);
 }
@@ -149,8 +149,8 @@ fn an_invalid_kubeconfig_is_reported_without_quoting_it() {
     for text in
         ["s3cret", "[s3cret]", "users: s3cret", "a: [", "users: [{user: s3cret}]", "\u{0}", "{\"s3cret\": "]
     {
-        let complaint = parse(text.as_bytes()).err().expect(text);
-        assert!(!complaint.contains("s3cret"), "{complaint}");
+        let problem = parse(text.as_bytes()).err().expect(text);
+        assert!(!problem.contains("s3cret"), "{problem}");
     }
     assert!(parse(&[0xff, 0xfe]).is_err());
 }

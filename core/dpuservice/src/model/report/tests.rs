@@ -83,7 +83,7 @@ fn the_words_name_the_cause() {
         status["health"]["message"] = json!("0 of 3 pods run");
         change(&mut status);
         let report = Report::read(&status);
-        report.words(report.operation.as_ref())
+        report.describe(report.operation.as_ref())
     };
     let hook = |phase: &str, message: &str| {
         json!({
@@ -228,7 +228,7 @@ fn a_sync_under_way_is_named_if_it_waits_for_a_hook_or_nothing_else_is_left() {
                 "syncResult": { "resources": if hook { results } else { json!([]) } },
             },
         }));
-        report.words(report.operation.as_ref())
+        report.describe(report.operation.as_ref())
     };
     let waits = "the sync that began at 9:00 waits for PreSync hook Job check";
     let has_not_ended = "the sync that began at 9:00 has not ended";

@@ -175,7 +175,7 @@ fn a_field_that_the_server_does_not_know_is_left_out() {
     assert!(wanted.len() == 2 && wanted.iter().all(|it| *it.pointer(REFRESH).expect("a field") == true));
     let refusal = "failed to create typed patch object (dpf-argo-cd-system/c1; argoproj.io/v1alpha1, Kind=Application): \
                    .spec.syncPolicy.retry.refresh: field not declared in schema";
-    let refusals = vec![Err(Failure::new(Class::Invalid, refusal)); 2];
+    let refusals = vec![Err(Failure::new(ErrorKind::Invalid, refusal)); 2];
     let (without, stage) = applies(controller.resume_service(&key, stage, refusals, now()));
     assert_eq!(without.len(), 2, "both are written again, in the same pass");
     assert!(without.iter().all(|it| it.pointer(REFRESH).is_none()));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::*;
-use crate::action::{Class, Failure, KubeRequest, Scope, Success};
+use crate::action::{ErrorKind, Failure, KubeRequest, Scope, Success};
 use crate::machine::{Machine, Note};
 use crate::object::ObjectRef;
 use crate::recording::edit::Edit;
@@ -96,7 +96,7 @@ fn found(id: u64, reads: &[&str]) -> Event {
 }
 
 fn failed(id: u64) -> Event {
-    Event::Finished { id: ActionId(id), outcome: Err(Failure::new(Class::NotFound, "no")) }
+    Event::Finished { id: ActionId(id), outcome: Err(Failure::new(ErrorKind::NotFound, "no")) }
 }
 
 fn recorded(events: impl IntoIterator<Item = Event>) -> Vec<Line> {
@@ -248,7 +248,7 @@ fn some_recording(next: Vec<Next>) -> Vec<Line> {
                 let id: ActionId = open.remove(index.index(open.len()));
                 let outcome = match reads {
                     Some(reads) => Ok(Success::Object(Arc::new(json!({ "reads": reads, "serial": number })))),
-                    None => Err(Failure::new(Class::Unavailable, number.to_string())),
+                    None => Err(Failure::new(ErrorKind::Unavailable, number.to_string())),
                 };
                 Event::Finished { id, outcome }
             }
@@ -263,7 +263,7 @@ fn some_recording(next: Vec<Next>) -> Vec<Line> {
 fn edit() -> impl Strategy<Value = Edit> {
     let patch =
         |reads: Vec<&'static str>| Edit::Patch([("reads".to_owned(), json!(reads))].into_iter().collect());
-    prop_oneof![Just(Edit::Drop), Just(Edit::Fail(Class::Forbidden)), names().prop_map(patch)]
+    prop_oneof![Just(Edit::Drop), Just(Edit::Fail(ErrorKind::Forbidden)), names().prop_map(patch)]
 }
 
 /// Returns the answered requests, each with its answer.

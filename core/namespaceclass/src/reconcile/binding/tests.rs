@@ -1,4 +1,4 @@
-use lockstep_engine::action::Class as FailureClass;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::machine::Event;
 use serde_json::json;
 
@@ -31,7 +31,7 @@ fn a_resource_is_not_forgotten_with_another_kind_of_its_api_version() {
     ]);
     cluster.withheld = is_discovery;
     let object = Arc::new(cluster.put(&names::binding(), "team", binding));
-    let failure = Failure::new(FailureClass::KindNotServed, "gone");
+    let failure = Failure::new(ErrorKind::KindNotServed, "gone");
     let edited = cluster.class("web", json!({ "resources": [] }));
     cluster.deliver(vec![Event::Applied { kind: names::binding(), object }, edited]);
     cluster.deliver(vec![Event::WatchFailed { kind: removed, failure }]);

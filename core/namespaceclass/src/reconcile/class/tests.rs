@@ -1,8 +1,8 @@
 use lockstep_engine::action::Success;
-use lockstep_engine::driver::Reconcile as _;
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::Kind;
 use lockstep_engine::outcome::Failure;
+use lockstep_engine::scheduler::Reconcile as _;
 use serde_json::{Value, json};
 
 use super::*;
@@ -11,16 +11,13 @@ use crate::tests::{TestCluster, at};
 
 #[test]
 fn the_longest_wait_that_a_failed_discovery_asks_for_counts() {
-    let failed = |class: FailureClass, seconds: u64| {
+    let failed = |class: ErrorKind, seconds: u64| {
         let failure =
             Failure { retry_after: Some(Duration::from_secs(seconds)), ..Failure::new(class, "no") };
         Outcome::Err(failure)
     };
-    let outcomes = [
-        failed(FailureClass::Unavailable, 5),
-        failed(FailureClass::Unknown, 20),
-        failed(FailureClass::Throttled, 60),
-    ];
+    let outcomes =
+        [failed(ErrorKind::Unavailable, 5), failed(ErrorKind::Unknown, 20), failed(ErrorKind::Throttled, 60)];
     assert_eq!(asks_to_be_left_alone(&outcomes), Duration::from_secs(20));
 }
 
@@ -80,7 +77,7 @@ fn a_class_is_not_judged_by_kinds_that_were_forgotten_during_its_discovery() {
     cluster.deliver(vec![first]);
     cluster.withheld = |action| discovered(action).is_some();
     let second = cluster.class("second", spec(&[&used, &other]));
-    let failure = Failure::new(FailureClass::KindNotServed, "gone");
+    let failure = Failure::new(ErrorKind::KindNotServed, "gone");
     cluster.deliver(vec![second, Event::WatchFailed { kind: removed, failure }]);
     cluster.answer_withheld();
     assert_eq!(validity(&cluster), ["True", "True"]);
@@ -89,7 +86,7 @@ fn a_class_is_not_judged_by_kinds_that_were_forgotten_during_its_discovery() {
 #[test]
 fn a_discovery_is_repeated_at_once_only_if_it_succeeded_and_an_api_version_was_missing() {
     let (first, second) = (kind("a", "First"), kind("b", "Second"));
-    let failed = || Err(Failure::new(FailureClass::Unavailable, "down"));
+    let failed = || Err(Failure::new(ErrorKind::Unavailable, "down"));
     let served =
         |kinds: &[&Arc<Kind>]| Ok(Success::Kinds(kinds.iter().map(|&kind| Arc::clone(kind)).collect()));
     let cases = [

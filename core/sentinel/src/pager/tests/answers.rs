@@ -22,7 +22,7 @@ fn an_api_that_gives_larger_pages_than_requested_is_read() {
 fn a_first_page_that_is_larger_than_requested_is_read() {
     let fleet = Fleet::of(80);
     let mut pager = Pager::new(Dialect::Labels);
-    assert_eq!(oversized(&mut pager), Setback::Smaller);
+    assert_eq!(oversized(&mut pager), PageVerdict::RetrySmaller);
     while let Some((place, _)) = pager.next() {
         let place = Place { size: PAGE_SIZE, ..place.clone() };
         assert_eq!(pager.took(&mut fleet.page(Dialect::Labels, &place)), Ok(()));
@@ -49,16 +49,16 @@ fn the_length_of_the_whole_list_is_that_of_its_first_page() {
         let place = pager.next().unwrap().0.clone();
         pager.took(&mut fleet.page(Dialect::Search, &place)).unwrap();
     }
-    fails(&mut pager, &Failure::new(Class::Forbidden, "403"));
+    fails(&mut pager, &Failure::new(ErrorKind::Forbidden, "403"));
     let mut next = Pager::resumed(Dialect::Search, pager.progress());
-    assert_eq!(fails(&mut next, &Failure::new(Class::Unavailable, "500")), [1, 1, 1, 2, 3]);
+    assert_eq!(fails(&mut next, &Failure::new(ErrorKind::Unavailable, "500")), [1, 1, 1, 2, 3]);
 }
 
 #[test]
 fn the_length_of_the_rest_of_a_list_is_known_to_the_next_poll() {
     let (fleet, mut pager) = (Fleet::of(1000), Pager::new(Dialect::Search));
     pager.took(&mut fleet.page(Dialect::Search, &Place::default())).unwrap();
-    let failure = Failure::new(Class::Unavailable, "500");
+    let failure = Failure::new(ErrorKind::Unavailable, "500");
     assert_eq!(fails(&mut pager, &failure), [1, 1, 1, 2, 3, 4, 5, 6]);
     let mut next = Pager::resumed(Dialect::Search, pager.progress());
     assert_eq!(next.next().unwrap().0.after.as_deref(), Some("000099"));

@@ -23,7 +23,7 @@ fn read_around(dialect: Dialect, fleet: &Fleet, bad: &[usize], failure: &Failure
 
 #[test]
 fn pages_that_keep_failing_hold_back_no_others() {
-    let failure = Failure::new(Class::Unavailable, "500");
+    let failure = Failure::new(ErrorKind::Unavailable, "500");
     for (dialect, page) in [
         (Dialect::Search, PAGE_SIZE),
         (Dialect::Labels, PAGE_SIZE),
@@ -55,7 +55,7 @@ pub(super) fn fails(pager: &mut Pager, failure: &Failure) -> Vec<u64> {
 
 #[test]
 fn after_a_poll_that_read_nothing_the_next_begins_at_page_1() {
-    for class in [Class::Unavailable, Class::Invalid, Class::NotFound] {
+    for class in [ErrorKind::Unavailable, ErrorKind::Invalid, ErrorKind::NotFound] {
         let mut pager = Pager::begun(Dialect::Labels, Place { page: 50, ..Place::default() });
         fails(&mut pager, &Failure::new(class, "no"));
         assert_eq!(pager.progress().from, Place::default(), "{class:?}");
@@ -64,7 +64,7 @@ fn after_a_poll_that_read_nothing_the_next_begins_at_page_1() {
 
 #[test]
 fn an_api_that_stays_away_gets_three_requests_a_poll() {
-    let failure = Failure::new(Class::Unavailable, "503");
+    let failure = Failure::new(ErrorKind::Unavailable, "503");
     let mut progress = Progress::default();
     let polls = (0..8).map(|_| {
         let mut pager = Pager::resumed(Dialect::Labels, std::mem::take(&mut progress));
@@ -82,7 +82,7 @@ fn an_api_that_stays_away_gets_three_requests_a_poll() {
 
 #[test]
 fn no_page_beyond_the_known_total_is_requested() {
-    let failure = Failure::new(Class::Unavailable, "500");
+    let failure = Failure::new(ErrorKind::Unavailable, "500");
     for dialect in [Dialect::Labels, Dialect::Search] {
         let fleet = Fleet::of(250);
         let mut pager = Pager::new(dialect);
@@ -104,7 +104,7 @@ fn no_page_beyond_the_known_total_is_requested() {
 fn retry_after_is_honoured() {
     let mut pager = Pager::new(Dialect::Labels);
     let retry_after = Duration::from_secs(30);
-    let failure = Failure { retry_after: Some(retry_after), ..Failure::new(Class::Throttled, "429") };
+    let failure = Failure { retry_after: Some(retry_after), ..Failure::new(ErrorKind::Throttled, "429") };
     pager.failed(&failure, NOW, &mut Random::from_seed(1));
     assert_eq!(pager.next().unwrap().1, NOW + retry_after);
     // A `Retry-After` of a day is not honoured for a day.
@@ -116,23 +116,23 @@ fn retry_after_is_honoured() {
 #[test]
 fn an_api_that_is_away_is_given_up() {
     let mut random = Random::from_seed(1);
-    let failure = Failure::new(Class::Unavailable, "503");
+    let failure = Failure::new(ErrorKind::Unavailable, "503");
     let mut pager = Pager::new(Dialect::Labels);
-    let setbacks: Vec<Setback> =
+    let verdicts: Vec<PageVerdict> =
         std::iter::from_fn(|| (!pager.is_done()).then(|| pager.failed(&failure, NOW, &mut random))).collect();
-    let (again, over) = (Setback::Again, Setback::PassedOver);
-    assert_eq!(setbacks, [again, again, over, over, over, over, over, Setback::GivenUp]);
-    let forbidden = Failure::new(Class::Forbidden, "401");
-    assert_eq!(Pager::new(Dialect::Labels).failed(&forbidden, NOW, &mut random), Setback::GivenUp);
+    let (again, over) = (PageVerdict::Retry, PageVerdict::Skip);
+    assert_eq!(verdicts, [again, again, over, over, over, over, over, PageVerdict::GiveUp]);
+    let forbidden = Failure::new(ErrorKind::Forbidden, "401");
+    assert_eq!(Pager::new(Dialect::Labels).failed(&forbidden, NOW, &mut random), PageVerdict::GiveUp);
 }
 
 #[test]
 fn an_api_that_is_busy_is_waited_for() {
     let (mut pager, mut random, mut now) = (Pager::new(Dialect::Labels), Random::from_seed(1), NOW);
-    let failure = Failure::new(Class::Throttled, "429");
+    let failure = Failure::new(ErrorKind::Throttled, "429");
     let mut waits = Vec::new();
     for _ in 0..20 {
-        assert_eq!(pager.failed(&failure, now, &mut random), Setback::Again);
+        assert_eq!(pager.failed(&failure, now, &mut random), PageVerdict::Retry);
         let (place, at) = pager.next().expect("it is asked again");
         assert_eq!(place.page, 1);
         waits.push(at.since(now));
@@ -141,5 +141,8 @@ fn an_api_that_is_busy_is_waited_for() {
     assert!(waits[0] <= Duration::from_secs(1) && waits[19] >= Duration::from_secs(45), "{waits:?}");
     assert!(waits.iter().all(|wait| *wait <= Duration::from_mins(1)), "{waits:?}");
     // It has not used up the attempts at a broken page.
-    assert_eq!(pager.failed(&Failure::new(Class::Unavailable, "500"), now, &mut random), Setback::Again);
+    assert_eq!(
+        pager.failed(&Failure::new(ErrorKind::Unavailable, "500"), now, &mut random),
+        PageVerdict::Retry
+    );
 }

@@ -5,7 +5,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use lockstep_cli::controllers;
 use lockstep_crds::CrdSet;
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::object::{Kind, ObjectRef};
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ async fn one(cluster: &Cluster, set: &CrdSet, crd: &CustomResourceDefinition) ->
         Ok(None) => return missing(&name, set),
         Ok(Some(installed)) => Some(installed),
         // The accounts of the chart may not read CRDs. Every account may read which kinds are served.
-        Err(failure) if failure.class == Class::Forbidden => None,
+        Err(failure) if failure.class == ErrorKind::Forbidden => None,
         Err(failure) => return unreadable(&name, &failure),
     };
     for kind in controllers::kinds(std::slice::from_ref(&alone)) {
@@ -62,7 +62,7 @@ async fn read(cluster: &Cluster, name: &str) -> Result<Option<CustomResourceDefi
     );
     let Some(object) = cluster.get(ObjectRef::cluster(&kind, name)).await? else { return Ok(None) };
     let parsed = serde_json::from_value(Value::clone(&object));
-    parsed.map(Some).map_err(|error| Failure::new(Class::Invalid, error.to_string()))
+    parsed.map(Some).map_err(|error| Failure::new(ErrorKind::Invalid, error.to_string()))
 }
 
 fn missing(name: &str, set: &CrdSet) -> Finding {

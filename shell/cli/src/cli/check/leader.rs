@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use lockstep_cli::permissions::LEASE_VERBS;
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::object::{Kind, ObjectRef, metadata, text};
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub(super) async fn check(
         Err(failure) => {
             let message = format!("Leases could not be read ({failure})");
             let remedy = match failure.class {
-                Class::Forbidden => {
+                ErrorKind::Forbidden => {
                     "name the Lease with --lease-name; an account of the chart may read only its own"
                 }
                 _ => "try again",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::ByteString;
 use lockstep_bridge::names;
 use lockstep_bridge::parse::docker_config::DockerConfig;
-use lockstep_engine::action::{Action, Class, Failure, ResolveImage};
+use lockstep_engine::action::{Action, ErrorKind, Failure, ResolveImage};
 use lockstep_engine::broker::SecretString;
 use lockstep_engine::image::ImageReference;
 use lockstep_engine::object::{Name, metadata, text};
@@ -19,7 +19,7 @@ pub(super) async fn check(cluster: &Cluster) -> Vec<Finding> {
     let bridges = match cluster.list(&names::bridge(), None).await {
         Ok(bridges) => bridges,
         // A check of its own reports the missing CRD.
-        Err(failure) if failure.class == Class::KindNotServed => return Vec::new(),
+        Err(failure) if failure.class == ErrorKind::KindNotServed => return Vec::new(),
         Err(failure) => {
             return vec![Finding::warn(
                 CHECK,
@@ -55,22 +55,22 @@ async fn query(cluster: &Cluster, image: &str, secret: &Name) -> Finding {
 fn judge(image: &str, secret: &Name, failure: &Failure) -> Finding {
     let message = &failure.message;
     match failure.class {
-        Class::NotFound => {
+        ErrorKind::NotFound => {
             let remedy = "correct spec.ocpReleaseImage of its DPFHCPBridges";
             Finding::fail(CHECK, image, "the registry does not have it", remedy)
         }
-        Class::Forbidden => {
+        ErrorKind::Forbidden => {
             let remedy = format!("add credentials for it to Secret {secret}");
             Finding::fail(CHECK, image, format!("the registry refuses the pull secret ({message})"), remedy)
         }
-        Class::Invalid
-        | Class::KindNotServed
-        | Class::AlreadyExists
-        | Class::Conflict
-        | Class::Gone
-        | Class::Throttled
-        | Class::Unavailable
-        | Class::Unknown => {
+        ErrorKind::Invalid
+        | ErrorKind::KindNotServed
+        | ErrorKind::AlreadyExists
+        | ErrorKind::Conflict
+        | ErrorKind::Gone
+        | ErrorKind::Throttled
+        | ErrorKind::Unavailable
+        | ErrorKind::Unknown => {
             let message = format!("the registry could not be queried from here ({message})");
             Finding::warn(CHECK, image, message, "run the check in a pod of the controller")
         }

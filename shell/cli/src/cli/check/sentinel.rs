@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
-use lockstep_engine::action::{Action, Class, Failure, Fetch};
+use lockstep_engine::action::{Action, ErrorKind, Failure, Fetch};
 use lockstep_engine::broker::Broker;
 use lockstep_engine::object::{Kind, Name, ObjectRef, metadata};
 use lockstep_sentinel::config::{self, Config, Target};
@@ -37,7 +37,7 @@ pub(super) async fn check(cluster: &Cluster, account: &Account, namespace: &str)
     let configs = match cluster.list(&kind, Some(namespace)).await {
         Ok(configs) => configs,
         // A check of its own reports the missing CRD.
-        Err(failure) if failure.class == Class::KindNotServed => return Vec::new(),
+        Err(failure) if failure.class == ErrorKind::KindNotServed => return Vec::new(),
         Err(failure) => {
             let message = format!("SentinelConfigs could not be listed ({failure})");
             return vec![Finding::warn(CHECK, namespace, message, "use an account that may list them")];
@@ -122,7 +122,7 @@ async fn fleet(cluster: &Cluster, subject: &str, config: &Config) -> Finding {
     let shown = lockstep_runtime::failure::masked(&config.url);
     match cluster.execute(&action).await {
         Ok(_) => Finding::ok(CHECK, subject, format!("fleet API {shown} answers")),
-        Err(failure) if failure.class == Class::Forbidden => {
+        Err(failure) if failure.class == ErrorKind::Forbidden => {
             let message = format!(
                 "fleet API {shown} answers, but refuses the token of this process ({})",
                 failure.message

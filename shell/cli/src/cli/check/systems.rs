@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockstep_bridge::names::{self as bridge, HYPERSHIFT, HYPERSHIFT_OPERATOR};
 use lockstep_crds::CrdSet;
 use lockstep_dpuservice::names::{self as dpuservice, ARGO_NAMESPACE};
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::object::{Kind, ObjectRef};
 
 use super::super::cluster::Cluster;
@@ -88,7 +88,7 @@ async fn served(cluster: &Cluster, controller: &str, prerequisite: &Prerequisite
 fn unknown(subject: &str, what: &str, failure: &Failure) -> Finding {
     let message = format!("{what} could not be read ({failure})");
     let remedy = match failure.class {
-        Class::Forbidden => "run the check with an account that may read it",
+        ErrorKind::Forbidden => "run the check with an account that may read it",
         _ => "try again",
     };
     Finding::warn(CHECK, subject, message, remedy)

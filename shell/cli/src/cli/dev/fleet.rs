@@ -78,10 +78,10 @@ impl Fleet {
         }
         let host = Host::bind((Ipv4Addr::LOCALHOST, 0).into(), fleet).await?;
         let (publisher, events) = Publisher::in_process();
-        let farewell = Some(Event::LeadershipChanged { leading: false });
+        let final_event = Some(Event::LeadershipChanged { leading: false });
         Ok((
             Self { example, host, events },
-            Options { publisher, farewell, ..controllers::options(lockstep_crds::sentinel::CONTROLLER) },
+            Options { publisher, final_event, ..controllers::options(lockstep_crds::sentinel::CONTROLLER) },
         ))
     }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use http::{Method, Request};
-use lockstep_engine::action::{Action, ActionId, Class, Failure, KubeRequest, Request as Asked};
+use lockstep_engine::action::{Action, ActionId, ErrorKind, Failure, KubeRequest, Request as Asked};
 use lockstep_engine::machine::{Deadline, Event, Machine, Note, ReconcileResult, Step};
 use lockstep_engine::object::{Kind, Name, ObjectRef};
 use lockstep_engine::recording::Traits;
@@ -168,7 +168,7 @@ async fn no_answer_contains_the_value_of_a_secret() {
     };
     let get_class = Action::Kube(KubeRequest::Get { target: object, metadata_only: false });
     let asked = Step { requests: vec![Asked { id: ActionId(1), action: get_class }], notes: vec![changed] };
-    let failed = Failure::new(Class::Invalid, format!("bad value {text}"));
+    let failed = Failure::new(ErrorKind::Invalid, format!("bad value {text}"));
     let manifest =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"key": base64}});
     let in_class = json!({"metadata": {"name": "web"}, "spec": {"resources": [manifest]}});

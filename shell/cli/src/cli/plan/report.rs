@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use lockstep_crds::CrdSet;
-use lockstep_engine::action::{Action, Class, KubeRequest, Subresource};
+use lockstep_engine::action::{Action, ErrorKind, KubeRequest, Subresource};
 use lockstep_engine::object::{ObjectRef, is_deleting};
 use lockstep_engine::yaml;
 use lockstep_sim::cluster::{Author, Change};
@@ -162,7 +162,7 @@ fn visible(write: &Planned) -> impl Iterator<Item = &Change> {
 /// Returns whether a write is worth a line: it changes an object, or the API server refuses it for good. Controllers repeat
 /// other failed writes.
 fn is_shown(write: &Planned) -> bool {
-    let refused = |class: Class| matches!(class, Class::Invalid | Class::Forbidden);
+    let refused = |class: ErrorKind| matches!(class, ErrorKind::Invalid | ErrorKind::Forbidden);
     visible(write).next().is_some() || write.failure.as_ref().is_some_and(|failure| refused(failure.class))
 }
 

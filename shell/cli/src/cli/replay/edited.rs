@@ -1,6 +1,6 @@
 //! The value of `--what-if`: a step, and the edit of its event.
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::recording::edit::Edit;
 use serde_json::Value;
 
@@ -34,9 +34,9 @@ pub(super) fn parse(text: &str) -> Result<EditedStep, String> {
     Ok(EditedStep { step, edit, text: text.to_owned() })
 }
 
-fn parse_class(name: &str) -> Result<Class, String> {
-    Class::ALL.into_iter().find(|class| class.name() == name).ok_or_else(|| {
-        let classes = Class::ALL.map(Class::name).join(", ");
+fn parse_class(name: &str) -> Result<ErrorKind, String> {
+    ErrorKind::ALL.into_iter().find(|class| class.name() == name).ok_or_else(|| {
+        let classes = ErrorKind::ALL.map(ErrorKind::name).join(", ");
         format!("{name:?} is not a class of failure; these exist: {classes}")
     })
 }
@@ -58,7 +58,7 @@ mod tests {
     fn every_form_is_parsed() {
         let read = |text: &str| parse(text).map(|edited| (edited.step, edited.edit));
         assert_eq!(read("31:drop"), Ok((31, Edit::Drop)));
-        for class in Class::ALL {
+        for class in ErrorKind::ALL {
             assert_eq!(read(&format!("7:fail={class}")), Ok((7, Edit::Fail(class))));
         }
         let patch = [("a".to_owned(), Value::from("x=:y"))].into_iter().collect();

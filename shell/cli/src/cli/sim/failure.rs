@@ -33,7 +33,7 @@ pub(super) struct Failure {
     pub(super) shrunk: Option<Shrunk>,
     pub(super) files: Vec<String>,
     /// What of this failed, and why.
-    pub(super) trouble: Option<String>,
+    pub(super) problem: Option<String>,
 }
 
 /// The result of shrinking.
@@ -59,7 +59,7 @@ impl Failure {
             plan: None,
             shrunk: None,
             files: Vec::new(),
-            trouble: None,
+            problem: None,
         }
     }
 
@@ -90,7 +90,7 @@ impl Failure {
     pub(super) fn shrink(&mut self, simulation: &Simulation, plan: &Plan, out: &Path) {
         let what = format!("shrinking the plan of seed {}", self.seed);
         let Some(shrunk) = progress::while_it_lasts(what, || shrink::shrink(simulation, plan)) else {
-            self.trouble = Some("it did not fail again: a bug of the simulator, please report it".to_owned());
+            self.problem = Some("it did not fail again: a bug of the simulator, please report it".to_owned());
             return;
         };
         // The report must agree with the files.
@@ -108,7 +108,7 @@ impl Failure {
                 let replay = self.files.first().map(|path| format!("lockstep sim --plan {}", quoted(path)));
                 self.shrunk = Some(Shrunk { runs: shrunk.runs, replay });
             }
-            Err(error) => self.trouble = Some(format!("{error:#}")),
+            Err(error) => self.problem = Some(format!("{error:#}")),
         }
         self.keep(&shrunk.plan, &shrunk.run, out, &name);
     }
@@ -116,7 +116,7 @@ impl Failure {
     /// Writes the timeline and the recording of the run to a folder.
     pub(super) fn keep(&mut self, plan: &Plan, run: &Run, out: &Path, name: &str) {
         self.plan = Some(plan.faults.iter().map(ToString::to_string).collect());
-        if self.trouble.is_some() {
+        if self.problem.is_some() {
             return;
         }
         let shrunk = self.shrunk.as_ref().and_then(|shrunk| shrunk.replay.clone());
@@ -129,7 +129,7 @@ impl Failure {
         shown.extend(recording.map(|recording| ("jsonl", recording)));
         match files::write(out, name, &shown) {
             Ok(paths) => self.files.extend(paths.iter().map(|path| path.to_string_lossy().into_owned())),
-            Err(error) => self.trouble = Some(format!("{error:#}")),
+            Err(error) => self.problem = Some(format!("{error:#}")),
         }
     }
 }
@@ -163,8 +163,8 @@ impl fmt::Display for Failure {
         if !self.files.is_empty() {
             writeln!(f, "  files: {}", self.files.join(", "))?;
         }
-        if let Some(trouble) = &self.trouble {
-            writeln!(f, "  error: {trouble}")?;
+        if let Some(problem) = &self.problem {
+            writeln!(f, "  error: {problem}")?;
         }
         Ok(())
     }

@@ -160,7 +160,7 @@ async fn every_event_has_its_result() {
     for (index, result) in results.into_iter().enumerate() {
         assert_eq!(
             result.map_err(|failure| failure.class),
-            if index == 100 { Err(Class::Invalid) } else { Ok(()) }
+            if index == 100 { Err(ErrorKind::Invalid) } else { Ok(()) }
         );
     }
     let published = service.published.lock().unwrap();
@@ -173,25 +173,25 @@ async fn every_event_has_its_result() {
 async fn refusals_are_reported() {
     let host = Service::default().start().await;
     let failure = connect(&host, "none").await.err().unwrap();
-    assert_eq!(failure.class, Class::NotFound);
+    assert_eq!(failure.class, ErrorKind::NotFound);
     assert!(failure.message.starts_with("Pub/Sub, projects/fleet/topics/none: "), "{failure}");
     assert!(failure.message.contains("create the topic"), "{failure}");
 
     let connection = connect(&host, "closed").await.unwrap();
     let failure = publish(&connection, &[example()]).await.remove(0).unwrap_err();
-    assert_eq!(failure.class, Class::Forbidden);
+    assert_eq!(failure.class, ErrorKind::Forbidden);
     assert!(failure.message.contains("roles/pubsub.publisher"), "{failure}");
 
     // A new connection would read the credentials again, but have the same permissions.
     assert!(connection.is_open());
     let connection = connect(&host, "expired").await.unwrap();
     let failure = publish(&connection, &[example()]).await.remove(0).unwrap_err();
-    assert_eq!(failure.class, Class::Forbidden);
+    assert_eq!(failure.class, ErrorKind::Forbidden);
     assert!(failure.message.contains("check the credentials"), "{failure}");
     assert!(!connection.is_open());
 
     let failure = connect("127.0.0.1:1", "events").await.err().unwrap();
-    assert_eq!(failure.class, Class::Unavailable, "{failure}");
+    assert_eq!(failure.class, ErrorKind::Unavailable, "{failure}");
 }
 
 /// Tests against Google's emulator, if one runs.
@@ -209,5 +209,5 @@ async fn the_emulator_takes_events() {
     admin.create_topic().set_name(format!("projects/fleet/topics/{topic}")).send().await.unwrap();
     let connection = Connection::open("fleet", &topic).await.unwrap();
     assert!(publish(&connection, &vec![example(); 250]).await.iter().all(Result::is_ok));
-    assert_eq!(Connection::open("fleet", "none").await.err().unwrap().class, Class::NotFound);
+    assert_eq!(Connection::open("fleet", "none").await.err().unwrap().class, ErrorKind::NotFound);
 }

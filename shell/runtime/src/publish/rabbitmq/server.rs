@@ -1,9 +1,8 @@
 //! The address of a broker, and the meaning of its errors; messages never contain the credentials.
 
-use lapin::ErrorKind;
 use lapin::types::{FrameSize, Heartbeat, ShortString};
 use lapin::uri::AMQPUri;
-use lockstep_engine::action::{Class, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::broker::{ExchangeType, SecretString};
 
 use crate::failure;
@@ -39,7 +38,7 @@ impl Server {
             let message = "the URL of the RabbitMQ broker can't be read: it must look like \
                            amqp://USER:PASSWORD@HOST:5672/VHOST or amqps://..., with special characters \
                            percent-encoded";
-            Failure::new(Class::Invalid, message)
+            Failure::new(ErrorKind::Invalid, message)
         })?;
         // The parser reads an IPv6 address as no host, and no host as localhost.
         if let Some(host) = bracketed_host(url.reveal()) {
@@ -64,37 +63,37 @@ impl Server {
     /// Converts a text of at most 255 bytes, the limit of the protocol.
     pub(super) fn short_string(&self, what: &str, text: &str) -> Result<ShortString, Failure> {
         ShortString::try_new(text)
-            .map_err(|error| Failure::new(Class::Invalid, format!("{what} of {}: {error}", self.name)))
+            .map_err(|error| Failure::new(ErrorKind::Invalid, format!("{what} of {}: {error}", self.name)))
     }
 
     /// Returns the failure of a connection that the broker refused.
     pub(super) fn refused(&self, error: &lapin::Error, exchange_type: ExchangeType) -> Failure {
         let (class, advice) = match error.kind() {
-            ErrorKind::ProtocolError(refusal) => match refusal.get_id() {
+            lapin::ErrorKind::ProtocolError(refusal) => match refusal.get_id() {
                 // ACCESS_REFUSED, NOT_ALLOWED
                 403 | 530 => (
-                    Class::Forbidden,
+                    ErrorKind::Forbidden,
                     "check the user, its password and its permissions on this virtual host, and that the virtual host \
                      exists"
                         .to_owned(),
                 ),
                 // PRECONDITION_FAILED
                 406 => (
-                    Class::Invalid,
+                    ErrorKind::Invalid,
                     format!(
                         "an exchange of this name exists with other properties than durable and of type {}: set \
                          spec.broker.exchangeType to its type (fanout or topic), name another exchange, or delete it",
                         exchange_type.name()
                     ),
                 ),
-                _ => (Class::Unavailable, "see the broker's log".to_owned()),
+                _ => (ErrorKind::Unavailable, "see the broker's log".to_owned()),
             },
             _ => (
-                Class::Unavailable,
+                ErrorKind::Unavailable,
                 "check the address, and that the broker runs and can be reached from here".to_owned(),
             ),
         };
-        Failure::new(class, format!("{}: {}; {advice}", self.name, words(error)))
+        Failure::new(class, format!("{}: {}; {advice}", self.name, describe(error)))
     }
 
     /// Returns the failure of a connection that was not established in time.
@@ -104,37 +103,37 @@ impl Server {
             self.name,
             CONNECT_TIMEOUT.as_secs()
         );
-        Failure::new(Class::Unavailable, message)
+        Failure::new(ErrorKind::Unavailable, message)
     }
 
     /// Returns the failure of a message whose connection ended before the broker's answer.
     pub(super) fn lost(&self, error: &lapin::Error) -> Failure {
-        let message = format!("{}: the connection ended before it confirmed: {}", self.name, words(error));
-        Failure::new(Class::Unknown, message)
+        let message = format!("{}: the connection ended before it confirmed: {}", self.name, describe(error));
+        Failure::new(ErrorKind::Unknown, message)
     }
 
     /// Returns the failure of a message that the broker did not confirm in time.
     pub(super) fn unconfirmed(&self, is_paused: bool) -> Failure {
         let why = if is_paused { SHORTAGE } else { "" };
         let message = format!("{}: not confirmed within {} s{why}", self.name, ANSWER_TIMEOUT.as_secs());
-        Failure::new(Class::Unknown, message)
+        Failure::new(ErrorKind::Unknown, message)
     }
 
     /// Returns the failure of a broker that has blocked its publishers.
     pub(super) fn blocks(&self) -> Failure {
-        Failure::new(Class::Unavailable, format!("{}: no messages are taken{SHORTAGE}", self.name))
+        Failure::new(ErrorKind::Unavailable, format!("{}: no messages are taken{SHORTAGE}", self.name))
     }
 
     /// Returns the failure of a message that the broker rejected.
     pub(super) fn nack(&self) -> Failure {
-        Failure::new(Class::Unavailable, format!("{}: the broker refused it (nack)", self.name))
+        Failure::new(ErrorKind::Unavailable, format!("{}: the broker refused it (nack)", self.name))
     }
 }
 
 /// Returns the broker's own message, if the error has one.
-fn words(error: &lapin::Error) -> String {
+fn describe(error: &lapin::Error) -> String {
     match error.kind() {
-        ErrorKind::ProtocolError(refusal) => refusal.get_message().to_string(),
+        lapin::ErrorKind::ProtocolError(refusal) => refusal.get_message().to_string(),
         _ => failure::describe(error),
     }
 }

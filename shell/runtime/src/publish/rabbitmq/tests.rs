@@ -3,7 +3,7 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
 
-use lockstep_engine::action::Class;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::broker::ExchangeType;
 
 use super::*;
@@ -28,7 +28,7 @@ fn an_event_that_no_message_can_hold_fails_alone() {
         [CloudEvent { id: "x".repeat(256), ..example() }, CloudEvent { source: String::new(), ..example() }]
     {
         let failure = encode(&event).unwrap_err();
-        assert_eq!(failure.class, Class::Invalid, "{failure}");
+        assert_eq!(failure.class, ErrorKind::Invalid, "{failure}");
     }
 }
 
@@ -70,7 +70,7 @@ async fn a_peer_that_says_nothing_is_left() {
     let exchange =
         Exchange { name: "events".to_owned(), r#type: ExchangeType::Fanout, routing_key: String::new() };
     let failure = Connection::open(&SecretString::new(url), &exchange).await.err().unwrap();
-    assert_eq!(failure.class, Class::Unavailable);
+    assert_eq!(failure.class, ErrorKind::Unavailable);
     assert!(failure.message.contains("not connected within 10 s"), "{failure}");
     // The peer receives the end of the stream.
     let _ = tokio::task::spawn_blocking(|| peer.join()).await.unwrap().unwrap();

@@ -1,6 +1,6 @@
 //! Mistakes while a kind can't be watched, or is not served.
 
-use lockstep_engine::action::{Class, Outcome, Request};
+use lockstep_engine::action::{ErrorKind, Outcome, Request};
 use lockstep_engine::machine::Event;
 use lockstep_sim::bugs::Flaw;
 
@@ -24,9 +24,9 @@ impl Flaw for WaitsForUnserved {
         let is_read = self.0.answered(&event).is_some_and(|action| is(&action, "get", "DPUCluster"));
         if let Event::Finished { outcome: Err(failure), .. } = &mut event
             && is_read
-            && failure.class == Class::KindNotServed
+            && failure.class == ErrorKind::KindNotServed
         {
-            failure.class = Class::Unavailable;
+            failure.class = ErrorKind::Unavailable;
         }
         Some(event)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockstep_engine::action::{Class, Outcome, Request, Success};
+use lockstep_engine::action::{ErrorKind, Outcome, Request, Success};
 use lockstep_engine::machine::Event;
 use lockstep_sim::bugs::Flaw;
 use serde_json::{Value, json};
@@ -59,9 +59,9 @@ impl Flaw for WaitsForUnserved {
     fn event(&mut self, mut event: Event) -> Option<Event> {
         if let Event::WatchFailed { kind, failure } = &mut event
             && kind.kind == "DPUCluster"
-            && failure.class == Class::KindNotServed
+            && failure.class == ErrorKind::KindNotServed
         {
-            failure.class = Class::Forbidden;
+            failure.class = ErrorKind::Forbidden;
         }
         Some(event)
     }

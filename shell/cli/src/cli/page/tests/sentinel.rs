@@ -55,7 +55,7 @@ fn cycle(batches: u64) -> Vec<(Event, Step)> {
     let keep = Arc::new(Fields::default());
     let url = "http://user:hush@fleet/clusters".to_owned();
     let fetch = Action::Http(Fetch { url, headers: [].into(), timeout: Duration::from_secs(5), keep });
-    let refused = Failure::new(Class::Forbidden, "no permission to publish");
+    let refused = Failure::new(ErrorKind::Forbidden, "no permission to publish");
     let mut steps = vec![
         seen("amqp://broker:hush@mq"),
         asks(

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::action::{Action, ActionId, Class, Failure, Outcome, Request};
+use super::action::{Action, ActionId, ErrorKind, Failure, Outcome, Request};
 use super::backoff::{Backoff, Backoffs, RETRY_AFTER_MAX};
 use super::machine::{Deadline, DeadlineReason, Note, ReconcileResult, Step};
 use super::pairs;
@@ -75,7 +75,7 @@ impl Verdict {
     /// Returns a retry because of a failed write that depends on user input: if the API server finds it invalid, users must
     /// correct it.
     pub fn retry_for_user(doing: &str, failure: &Failure) -> Self {
-        let user_error = failure.class == Class::Invalid;
+        let user_error = failure.class == ErrorKind::Invalid;
         Self::Retry { reason: format!("{doing}: {failure}"), backoff: None, within: None, user_error }
     }
 
@@ -127,7 +127,7 @@ pub trait Reconcile {
     ) -> Next<Self::Stage>;
 }
 
-/// The settings of a driver.
+/// The settings of a scheduler.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// The maximum number of keys in flight.
@@ -146,7 +146,7 @@ pub struct Settings {
     serialize = "K: Serialize, S: Serialize",
     deserialize = "K: Deserialize<'de> + Ord, S: Deserialize<'de>"
 ))]
-pub struct Driver<K, S> {
+pub struct PassScheduler<K, S> {
     queue: Queue<K>,
     backoffs: Backoffs<K>,
     #[serde(with = "pairs")]
@@ -187,8 +187,8 @@ struct Pass {
     not_before: Monotonic,
 }
 
-impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
-    /// Returns an idle driver.
+impl<K: Ord + Clone + Debug, S: Debug> PassScheduler<K, S> {
+    /// Returns an idle scheduler.
     pub fn new(settings: Settings) -> Self {
         Self {
             queue: Queue::new(settings.concurrency),
@@ -264,7 +264,7 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         }
     }
 
-    /// Returns whether [`Driver::run`] would start a pass.
+    /// Returns whether [`PassScheduler::run`] would start a pass.
     pub fn can_run(&self, now: Now) -> bool {
         self.leading && self.queue.can_take(now.monotonic)
     }
@@ -279,7 +279,7 @@ impl<K: Ord + Clone + Debug, S: Debug> Driver<K, S> {
         due && self.leading
     }
 
-    /// Returns the time at which the driver needs the next timer event.
+    /// Returns the time at which the scheduler needs the next timer event.
     pub fn deadline(&self) -> Option<Deadline> {
         let resync = self.next_resync.map(|at| Deadline { at, reason: DeadlineReason::Resync });
         // If no key can be taken, an answer arrives first, and its step takes the keys that are due.

@@ -5,7 +5,7 @@ use super::*;
 /// A poll waits for that time after a 429. After a 503 or a 403 it may end earlier; then the next poll waits.
 #[test]
 fn retry_after_delays_the_next_poll() {
-    for class in [Class::Throttled, Class::Unavailable, Class::Forbidden] {
+    for class in [ErrorKind::Throttled, ErrorKind::Unavailable, ErrorKind::Forbidden] {
         let retry_after = Some(Duration::from_mins(1));
         let mut bench = Bench::new(move |action| match action {
             Action::Http(_) => Err(Failure { retry_after, ..Failure::new(class, "later") }),
@@ -13,7 +13,7 @@ fn retry_after_delays_the_next_poll() {
         });
         bench.configured(1, &spec());
         bench.passes(Duration::from_mins(30));
-        assert_eq!(bench.log.contains("cycle 2 "), class != Class::Throttled, "{class}: {}", bench.log);
+        assert_eq!(bench.log.contains("cycle 2 "), class != ErrorKind::Throttled, "{class}: {}", bench.log);
         let asked: Vec<&str> = bench.log.lines().filter(|line| line.contains("  fetch ")).collect();
         assert_eq!(asked.len(), 31, "{class}: once a minute: {asked:#?}");
     }
@@ -44,7 +44,7 @@ fn a_list_that_was_given_up_goes_on_from_there() {
                 let all: Vec<usize> = (from..rows.min(until)).collect();
                 let page: Vec<usize> = all.iter().copied().skip(100 * (page - 1)).take(100).collect();
                 if page.iter().any(|row| is_bad.contains(row)) {
-                    return Err(Failure::new(Class::Unavailable, "500"));
+                    return Err(Failure::new(ErrorKind::Unavailable, "500"));
                 }
                 let item = |row| json!({ "id": format!("{row:06}"), "labels": { "region": "us-east" } });
                 let items: Vec<Value> = page.into_iter().map(item).collect();
@@ -277,7 +277,7 @@ fn an_api_that_was_down_is_read_from_page_1_again() {
                 let all: Vec<usize> = (from..rows.min(until)).collect();
                 let items: Vec<usize> = all.iter().copied().skip(100 * (page - 1)).take(100).collect();
                 if !*up.borrow() || items.is_empty() {
-                    return Err(Failure::new(Class::Unavailable, "503"));
+                    return Err(Failure::new(ErrorKind::Unavailable, "503"));
                 }
                 let item = |row| json!({ "id": format!("{row:06}"), "labels": { "region": "us-east" } });
                 let items: Vec<Value> = items.into_iter().map(item).collect();
@@ -316,7 +316,7 @@ fn a_sentinel_is_ready_although_a_page_can_not_be_read() {
             let (from, until, page) = range(url);
             let rows: Vec<usize> = (from..300.min(until)).skip(100 * (page - 1)).take(100).collect();
             if rows.contains(&150) {
-                return Err(Failure::new(Class::Unavailable, "500"));
+                return Err(Failure::new(ErrorKind::Unavailable, "500"));
             }
             let item = |row| json!({ "id": format!("{row:06}"), "labels": { "region": "us-east" } });
             let items: Vec<Value> = rows.into_iter().map(item).collect();
@@ -336,7 +336,7 @@ fn another_configuration_does_not_end_a_pause_that_the_api_asked_for() {
     for (url, expected) in [("http://api", 1), ("http://other", 2)] {
         let retry_after = Some(Duration::from_mins(5));
         let mut bench = Bench::new(move |action| match action {
-            Action::Http(_) => Err(Failure { retry_after, ..Failure::new(Class::Throttled, "later") }),
+            Action::Http(_) => Err(Failure { retry_after, ..Failure::new(ErrorKind::Throttled, "later") }),
             action => confirmed(action),
         });
         bench.configured(1, &spec());

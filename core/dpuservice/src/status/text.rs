@@ -16,34 +16,34 @@ pub(super) fn unwatched(source: Source, failure: &Failure) -> String {
     format!("{}s can't be watched ({})", source.kind().kind, failure.message)
 }
 
-/// Returns the state of an Application in a few words.
+/// Returns the state of an Application in brief.
 pub(super) fn state(app: &App) -> String {
-    let words = app.report.words(app.unfinished());
-    let Some(operation) = app.outdated() else { return words };
+    let message = app.report.describe(app.unfinished());
+    let Some(operation) = app.outdated() else { return message };
     let when = if operation.is_between_attempts {
         "now".to_owned()
     } else {
         format!("{} minutes after the change", GRACE.as_secs() / 60)
     };
-    format!("{words}; {}: it is terminated {when}", operation.holds_up())
+    format!("{message}; {}: it is terminated {when}", operation.holds_up())
 }
 
 /// What a condition reports about one cluster.
 pub(super) struct ClusterMessage {
     title: String,
     /// It may be empty.
-    words: String,
+    message: String,
     /// The same for each cluster with the same cause.
     cause: String,
 }
 
 impl ClusterMessage {
-    pub(super) fn new(store: &Store, cluster: &Name, words: String) -> Self {
-        let cause = without_names(store, cluster, &words);
-        Self { title: store.title(cluster), words, cause }
+    pub(super) fn new(store: &Store, cluster: &Name, message: String) -> Self {
+        let cause = without_names(store, cluster, &message);
+        Self { title: store.title(cluster), message, cause }
     }
 
-    /// Sets the words without what differs between clusters with the same cause.
+    /// Sets the message without what differs between clusters with the same cause.
     pub(super) fn with_cause(mut self, store: &Store, cluster: &Name, cause: &str) -> Self {
         self.cause = without_names(store, cluster, cause);
         self
@@ -76,26 +76,26 @@ fn without_names(store: &Store, cluster: &Name, text: &str) -> String {
 /// Returns the messages with the names of their clusters. Clusters with the same cause are grouped.
 pub(super) fn grouped(messages: impl Iterator<Item = ClusterMessage>) -> String {
     let mut groups: Vec<(ClusterMessage, Vec<String>)> = Vec::new();
-    for message in messages {
-        let is_same = |group: &ClusterMessage| group.words == message.words || group.cause == message.cause;
+    for next in messages {
+        let is_same = |group: &ClusterMessage| group.message == next.message || group.cause == next.cause;
         match groups.iter_mut().find(|(group, _)| is_same(group)) {
             Some((group, titles)) => {
-                if group.words != message.words {
-                    group.words.clone_from(&group.cause);
+                if group.message != next.message {
+                    group.message.clone_from(&group.cause);
                 }
-                titles.push(message.title);
+                titles.push(next.title);
             }
-            None => groups.push((ClusterMessage { title: String::new(), ..message }, vec![message.title])),
+            None => groups.push((ClusterMessage { title: String::new(), ..next }, vec![next.title])),
         }
     }
-    list(groups.into_iter().map(|(ClusterMessage { words, .. }, mut titles)| {
+    list(groups.into_iter().map(|(ClusterMessage { message, .. }, mut titles)| {
         let more = titles.len().saturating_sub(NAMED_MAX);
         titles.truncate(NAMED_MAX);
         if more > 0 {
             titles.push(format!("{more} more"));
         }
         let titles = titles.join(", ");
-        if words.is_empty() { titles } else { format!("{titles} ({words})") }
+        if message.is_empty() { titles } else { format!("{titles} ({message})") }
     }))
 }
 

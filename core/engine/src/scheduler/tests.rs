@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::action::{Class, KubeRequest, Success};
+use crate::action::{ErrorKind, KubeRequest, Success};
 use crate::object::Kind;
 use crate::time::Wall;
 
@@ -70,14 +70,14 @@ impl Reconcile for Endless {
 
 #[test]
 fn a_pass_without_actions_and_without_end_fails() {
-    let (mut driver, mut step) = (driver(1), Step::default());
-    driver.enqueue(7, at(0));
-    driver.run(&mut Endless, at(0), &mut step);
+    let (mut scheduler, mut step) = (scheduler(1), Step::default());
+    scheduler.enqueue(7, at(0));
+    scheduler.run(&mut Endless, at(0), &mut step);
     let [Note::Reconciled { result: ReconcileResult::Failed { reason, .. }, .. }] = &step.notes[..] else {
         panic!("{:?}", step.notes);
     };
     assert_eq!(reason, "the pass continues without an action and without end");
-    assert_eq!(driver.deadline().map(|deadline| deadline.reason), Some(DeadlineReason::Requeue));
+    assert_eq!(scheduler.deadline().map(|deadline| deadline.reason), Some(DeadlineReason::Requeue));
 }
 
 fn read(key: u8) -> Action {
@@ -89,57 +89,62 @@ fn at(millis: u64) -> Now {
     Now { wall: Wall::from_timestamp(jiff::Timestamp::UNIX_EPOCH), monotonic }
 }
 
-fn driver(concurrency: usize) -> Driver<u8, u8> {
+fn scheduler(concurrency: usize) -> PassScheduler<u8, u8> {
     let backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(5) };
-    let mut driver = Driver::new(Settings { concurrency, resync: Duration::from_mins(10), backoff, seed: 1 });
-    driver.set_leading(true);
-    driver
+    let mut scheduler =
+        PassScheduler::new(Settings { concurrency, resync: Duration::from_mins(10), backoff, seed: 1 });
+    scheduler.set_leading(true);
+    scheduler
 }
 
 #[test]
 fn a_stage_goes_on_when_all_its_actions_are_answered() {
-    let (mut driver, mut counter) = (driver(5), Counter::default());
+    let (mut scheduler, mut counter) = (scheduler(5), Counter::default());
     let mut step = Step::default();
-    driver.enqueue(7, at(0));
-    driver.run(&mut counter, at(0), &mut step);
+    scheduler.enqueue(7, at(0));
+    scheduler.run(&mut counter, at(0), &mut step);
     let first: Vec<ActionId> = step.requests.iter().map(|request| request.id).collect();
     assert_eq!(first.len(), 2);
     let mut step = Step::default();
-    driver.finish(&mut counter, first[1], Ok(Success::Done), at(1), &mut step);
+    scheduler.finish(&mut counter, first[1], Ok(Success::Done), at(1), &mut step);
     assert!(step.requests.is_empty());
-    driver.finish(&mut counter, first[1], Ok(Success::Done), at(1), &mut step);
+    scheduler.finish(&mut counter, first[1], Ok(Success::Done), at(1), &mut step);
     assert!(step.requests.is_empty(), "an answer that comes twice counts once");
-    driver.finish(&mut counter, first[0], Ok(Success::Done), at(2), &mut step);
+    scheduler.finish(&mut counter, first[0], Ok(Success::Done), at(2), &mut step);
     assert_eq!(step.requests.len(), 2);
 }
 
 #[test]
 fn a_failure_backs_off_and_the_server_may_ask_for_longer() {
-    let (mut driver, mut counter) = (driver(5), Counter::default());
-    driver.enqueue(7, at(0));
+    let (mut scheduler, mut counter) = (scheduler(5), Counter::default());
+    scheduler.enqueue(7, at(0));
     let mut step = Step::default();
-    driver.run(&mut counter, at(0), &mut step);
+    scheduler.run(&mut counter, at(0), &mut step);
     for request in std::mem::take(&mut step.requests) {
-        driver.finish(&mut counter, request.id, Err(throttled(30)), at(0), &mut step);
+        scheduler.finish(&mut counter, request.id, Err(throttled(30)), at(0), &mut step);
     }
-    assert_eq!(driver.queue.next_due(), Some(at(30_000).monotonic));
+    assert_eq!(scheduler.queue.next_due(), Some(at(30_000).monotonic));
     assert!(matches!(&step.notes[..], [Note::Reconciled { result: ReconcileResult::Failed { .. }, .. }]));
 }
 
 fn throttled(seconds: u64) -> Failure {
     let retry_after = Some(Duration::from_secs(seconds));
-    Failure { retry_after, ..Failure::new(Class::Throttled, "too many") }
+    Failure { retry_after, ..Failure::new(ErrorKind::Throttled, "too many") }
 }
 
 /// Makes the pass over the key 7 fail: one answer in each of its seconds.
-fn failed(driver: &mut Driver<u8, u8>, counter: &mut Counter, failures: [Failure; 2]) -> ReconcileResult {
-    driver.enqueue(7, at(0));
+fn failed(
+    scheduler: &mut PassScheduler<u8, u8>,
+    counter: &mut Counter,
+    failures: [Failure; 2],
+) -> ReconcileResult {
+    scheduler.enqueue(7, at(0));
     let mut step = Step::default();
-    driver.run(counter, at(0), &mut step);
+    scheduler.run(counter, at(0), &mut step);
     for (request, (failure, second)) in
         std::mem::take(&mut step.requests).into_iter().zip(failures.into_iter().zip(1..))
     {
-        driver.finish(counter, request.id, Err(failure), at(second * 1000), &mut step);
+        scheduler.finish(counter, request.id, Err(failure), at(second * 1000), &mut step);
     }
     match step.notes.pop() {
         Some(Note::Reconciled { result, .. }) => result,
@@ -147,88 +152,94 @@ fn failed(driver: &mut Driver<u8, u8>, counter: &mut Counter, failures: [Failure
     }
 }
 
-fn begins(driver: &mut Driver<u8, u8>, counter: &mut Counter, now: Now) -> bool {
+fn begins(scheduler: &mut PassScheduler<u8, u8>, counter: &mut Counter, now: Now) -> bool {
     let mut step = Step::default();
-    driver.run(counter, now, &mut step);
+    scheduler.run(counter, now, &mut step);
     !step.requests.is_empty()
 }
 
 #[test]
 fn an_event_wakes_a_failing_key() {
-    let (mut driver, mut counter) = (driver(5), Counter::default());
-    let cut = || Failure::new(Class::Unavailable, "cut");
-    failed(&mut driver, &mut counter, [cut(), cut()]);
-    assert!(!begins(&mut driver, &mut counter, at(2000)));
-    driver.enqueue(7, at(0));
-    assert!(begins(&mut driver, &mut counter, at(2000)));
+    let (mut scheduler, mut counter) = (scheduler(5), Counter::default());
+    let cut = || Failure::new(ErrorKind::Unavailable, "cut");
+    failed(&mut scheduler, &mut counter, [cut(), cut()]);
+    assert!(!begins(&mut scheduler, &mut counter, at(2000)));
+    scheduler.enqueue(7, at(0));
+    assert!(begins(&mut scheduler, &mut counter, at(2000)));
 }
 
 #[test]
 fn an_event_wakes_no_key_before_the_time_that_a_server_asked_for() {
-    let (mut driver, mut counter) = (driver(5), Counter::default());
+    let (mut scheduler, mut counter) = (scheduler(5), Counter::default());
     // `Retry-After` is counted from the arrival of the answer, and another failure of the same pass does not shorten it.
-    let cut = Failure::new(Class::Unavailable, "cut");
-    let result = failed(&mut driver, &mut counter, [throttled(30), cut]);
+    let cut = Failure::new(ErrorKind::Unavailable, "cut");
+    let result = failed(&mut scheduler, &mut counter, [throttled(30), cut]);
     let ReconcileResult::Failed { retry_after, .. } = result else { panic!("{result:?}") };
     assert_eq!(retry_after, Duration::from_secs(29));
-    driver.enqueue(7, at(0));
-    assert!(!begins(&mut driver, &mut counter, at(30_999)));
-    assert_eq!(driver.deadline().map(|deadline| deadline.at), Some(at(31_000).monotonic));
-    assert!(begins(&mut driver, &mut counter, at(31_000)));
+    scheduler.enqueue(7, at(0));
+    assert!(!begins(&mut scheduler, &mut counter, at(30_999)));
+    assert_eq!(scheduler.deadline().map(|deadline| deadline.at), Some(at(31_000).monotonic));
+    assert!(begins(&mut scheduler, &mut counter, at(31_000)));
 }
 
 #[test]
 fn retry_after_is_honoured_for_five_minutes_at_most() {
-    let (mut driver, mut counter) = (driver(5), Counter::default());
-    let result = failed(&mut driver, &mut counter, [throttled(3600), throttled(7200)]);
+    let (mut scheduler, mut counter) = (scheduler(5), Counter::default());
+    let result = failed(&mut scheduler, &mut counter, [throttled(3600), throttled(7200)]);
     assert!(
         matches!(result, ReconcileResult::Failed { retry_after, .. } if retry_after == RETRY_AFTER_MAX),
         "{result:?}"
     );
-    driver.enqueue(7, at(0));
+    scheduler.enqueue(7, at(0));
     // The second answer arrived in the second second.
-    assert!(!begins(&mut driver, &mut counter, at(301_999)));
-    assert!(begins(&mut driver, &mut counter, at(302_000)));
+    assert!(!begins(&mut scheduler, &mut counter, at(301_999)));
+    assert!(begins(&mut scheduler, &mut counter, at(302_000)));
 }
 
 #[test]
 fn an_event_during_the_pass_does_not_bypass_retry_after() {
-    let (mut driver, mut counter) = (driver(5), Counter::default());
-    driver.enqueue(7, at(0));
+    let (mut scheduler, mut counter) = (scheduler(5), Counter::default());
+    scheduler.enqueue(7, at(0));
     let mut step = Step::default();
-    driver.run(&mut counter, at(0), &mut step);
-    driver.enqueue(7, at(0));
+    scheduler.run(&mut counter, at(0), &mut step);
+    scheduler.enqueue(7, at(0));
     for request in std::mem::take(&mut step.requests) {
-        driver.finish(&mut counter, request.id, Err(throttled(30)), at(0), &mut step);
+        scheduler.finish(&mut counter, request.id, Err(throttled(30)), at(0), &mut step);
     }
-    assert!(!begins(&mut driver, &mut counter, at(29_999)));
-    assert!(begins(&mut driver, &mut counter, at(30_000)));
+    assert!(!begins(&mut scheduler, &mut counter, at(29_999)));
+    assert!(begins(&mut scheduler, &mut counter, at(30_000)));
 }
 
 #[test]
 fn a_driver_at_full_concurrency_requests_no_useless_wake_up() {
-    let (mut driver, mut counter) = (driver(1), Counter::default());
-    driver.enqueue(1, at(0));
-    driver.queue.add_at(2, at(1000).monotonic);
+    let (mut scheduler, mut counter) = (scheduler(1), Counter::default());
+    scheduler.enqueue(1, at(0));
+    scheduler.queue.add_at(2, at(1000).monotonic);
     let mut step = Step::default();
-    driver.run(&mut counter, at(0), &mut step);
-    assert_eq!(driver.deadline(), None);
+    scheduler.run(&mut counter, at(0), &mut step);
+    assert_eq!(scheduler.deadline(), None);
     for request in std::mem::take(&mut step.requests) {
-        driver.finish(&mut counter, request.id, Err(Failure::new(Class::Unknown, "cut")), at(0), &mut step);
+        scheduler.finish(
+            &mut counter,
+            request.id,
+            Err(Failure::new(ErrorKind::Unknown, "cut")),
+            at(0),
+            &mut step,
+        );
     }
-    assert_eq!(driver.deadline().map(|deadline| deadline.reason), Some(DeadlineReason::Requeue));
+    assert_eq!(scheduler.deadline().map(|deadline| deadline.reason), Some(DeadlineReason::Requeue));
 }
 
 #[test]
 fn who_no_longer_leads_asks_for_nothing() {
-    let (mut driver, mut counter) = (driver(5), Counter::default());
-    driver.enqueue(7, at(0));
+    let (mut scheduler, mut counter) = (scheduler(5), Counter::default());
+    scheduler.enqueue(7, at(0));
     let mut step = Step::default();
-    driver.run(&mut counter, at(0), &mut step);
-    driver.set_leading(false);
+    scheduler.run(&mut counter, at(0), &mut step);
+    scheduler.set_leading(false);
     let requests = std::mem::take(&mut step.requests);
     for request in requests {
-        driver.finish(&mut counter, request.id, Ok(Success::Done), at(0), &mut step);
+        scheduler.finish(&mut counter, request.id, Ok(Success::Done), at(0), &mut step);
     }
     assert!(step.requests.is_empty());
     let abandoned = ReconcileResult::Abandoned;
@@ -245,32 +256,32 @@ proptest! {
         enqueued in proptest::collection::vec(0u8..8, 1..40),
         choices in proptest::collection::vec((any::<prop::sample::Index>(), 0u8..4), 1..200),
     ) {
-        let (mut driver, mut counter) = (driver(3), Counter::default());
+        let (mut scheduler, mut counter) = (scheduler(3), Counter::default());
         let mut open: Vec<Request> = Vec::new();
         let mut clock = 0;
         let wanted: BTreeSet<u8> = enqueued.iter().copied().collect();
         for key in enqueued {
-            driver.enqueue(key, at(0));
+            scheduler.enqueue(key, at(0));
         }
         let mut choices = choices.into_iter();
         for _ in 0..10_000 {
             let mut step = Step::default();
-            driver.run(&mut counter, at(clock), &mut step);
+            scheduler.run(&mut counter, at(clock), &mut step);
             open.append(&mut step.requests);
             let in_flight: BTreeSet<_> = open.iter().filter_map(|request| request.action.target()).collect();
             prop_assert!(in_flight.len() <= 3);
             if open.is_empty() {
-                let Some(deadline) = driver.queue.next_due() else { break };
+                let Some(deadline) = scheduler.queue.next_due() else { break };
                 clock = u64::try_from(deadline.elapsed().as_millis()).expect("in range");
                 continue;
             }
             let (index, fate) = choices.next().map_or((0, 1), |(index, fate)| (index.index(open.len()), fate));
             let request = open.swap_remove(index);
-            let outcome = if fate == 0 { Err(Failure::new(Class::Unknown, "cut")) } else { Ok(Success::Done) };
-            driver.finish(&mut counter, request.id, outcome, at(clock), &mut step);
+            let outcome = if fate == 0 { Err(Failure::new(ErrorKind::Unknown, "cut")) } else { Ok(Success::Done) };
+            scheduler.finish(&mut counter, request.id, outcome, at(clock), &mut step);
             open.append(&mut step.requests);
         }
         prop_assert_eq!(counter.finished.keys().copied().collect::<BTreeSet<_>>(), wanted);
-        prop_assert!(driver.ledger.is_empty() && driver.flights.is_empty());
+        prop_assert!(scheduler.ledger.is_empty() && scheduler.flights.is_empty());
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use lockstep_engine::action::{Action, Class, Failure, KubeRequest, Outcome, Scope, Success, WatchCommand};
+use lockstep_engine::action::{
+    Action, ErrorKind, Failure, KubeRequest, Outcome, Scope, Success, WatchCommand,
+};
 use lockstep_engine::image::FoundImage;
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::object::{Kind, ObjectRef, is_deleting};
@@ -119,18 +121,18 @@ impl World {
                 let scope = Scope { metadata_only: *metadata_only, ..Scope::default() };
                 match self.objects.get(target) {
                     Some(object) => Ok(Success::Object(shown(object, &scope))),
-                    None => Err(Failure::new(Class::NotFound, "no such object")),
+                    None => Err(Failure::new(ErrorKind::NotFound, "no such object")),
                 }
             }
             Action::Kube(KubeRequest::Create { target, .. }) if self.objects.contains_key(target) => {
-                Err(Failure::new(Class::AlreadyExists, "there is such an object"))
+                Err(Failure::new(ErrorKind::AlreadyExists, "there is such an object"))
             }
             Action::Kube(KubeRequest::GetLengths { target }) => match self.objects.get(target) {
                 Some(object) => Ok(Success::Object(Arc::new(wire::lengths(object)))),
-                None => Err(Failure::new(Class::NotFound, "no such object")),
+                None => Err(Failure::new(ErrorKind::NotFound, "no such object")),
             },
             Action::Kube(KubeRequest::CreateSecret { target, .. }) if self.objects.contains_key(target) => {
-                Err(Failure::new(Class::AlreadyExists, "there is such an object"))
+                Err(Failure::new(ErrorKind::AlreadyExists, "there is such an object"))
             }
             Action::Kube(request @ KubeRequest::CreateSecret { .. }) => {
                 match &*wire::generated(request, |_| Ok(()))? {
@@ -149,7 +151,7 @@ impl World {
                 Ok(Success::Object(self.write(target, manifest, true, events)))
             }
             Action::Kube(KubeRequest::Patch { target, .. }) if !self.objects.contains_key(target) => {
-                Err(Failure::new(Class::NotFound, "no such object"))
+                Err(Failure::new(ErrorKind::NotFound, "no such object"))
             }
             Action::Kube(KubeRequest::Patch { target, patch, .. }) => {
                 Ok(Success::Object(self.write(target, patch, false, events)))
@@ -159,7 +161,7 @@ impl World {
                     self.vanish(target, &object, events);
                     Ok(Success::Done)
                 }
-                None => Err(Failure::new(Class::NotFound, "no such object")),
+                None => Err(Failure::new(ErrorKind::NotFound, "no such object")),
             },
             Action::Registry(_) => {
                 let release = Some("4.19.0".to_owned());
