@@ -10,15 +10,18 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, StatusCode};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube_core::Status;
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::action::{ErrorKind, Failure, KubeRequest, Outcome, Subresource, Success};
 use crate::object::{Kind, ObjectRef, ResourceVersion, Uid};
 
+mod deep;
 mod generate;
 pub mod path;
 mod redact;
 
+pub use self::deep::ReadObject;
 pub use self::generate::{generated, lengths};
 pub use self::redact::cut;
 
@@ -139,11 +142,18 @@ fn invalid(error: &dyn std::error::Error) -> Failure {
     Failure::new(ErrorKind::Invalid, error.to_string())
 }
 
+/// The answer to a list.
+#[derive(Deserialize)]
+struct List {
+    kind: Option<String>,
+    items: Option<Vec<ReadObject>>,
+}
+
 fn success(request: &KubeRequest, body: &[u8]) -> Outcome {
     // The meaning of an answer that can't be parsed is unknown.
     let unreadable =
         |_| Failure::new(ErrorKind::Unknown, "the server's answer is not the JSON that was asked for");
-    let object = || serde_json::from_slice::<Map<String, Value>>(body).map_err(unreadable);
+    let object = || serde_json::from_slice::<ReadObject>(body).map(|object| object.0).map_err(unreadable);
     match request {
         KubeRequest::Delete { .. } => {
             let shown = Value::Object(object()?);
@@ -162,12 +172,15 @@ fn success(request: &KubeRequest, body: &[u8]) -> Outcome {
             Ok(Success::Object(Arc::new(lengths(&Value::Object(object()?)))))
         }
         KubeRequest::List { .. } => {
-            let mut list = serde_json::from_slice::<Value>(body).map_err(unreadable)?;
-            match list["items"].take() {
+            let list: List = serde_json::from_slice(body).map_err(unreadable)?;
+            match list.items {
                 // Go writes a nil list as null.
-                Value::Null if list["kind"].is_string() => Ok(Success::Objects(Vec::new())),
-                Value::Array(items) => Ok(Success::Objects(items.into_iter().map(Arc::new).collect())),
-                _ => Err(Failure::new(ErrorKind::Unknown, "the server's answer is no list")),
+                None if list.kind.is_some() => Ok(Success::Objects(Vec::new())),
+                Some(items) => {
+                    let objects = items.into_iter().map(|item| Arc::new(Value::Object(item.0)));
+                    Ok(Success::Objects(objects.collect()))
+                }
+                None => Err(Failure::new(ErrorKind::Unknown, "the server's answer is no list")),
             }
         }
         KubeRequest::Get { .. }

@@ -25,6 +25,10 @@ pub(crate) fn from_watch(error: &kube::runtime::watcher::Error) -> Failure {
     use kube::runtime::watcher::Error;
     match error {
         Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
+            // kube takes what is no event for a refusal.
+            if matches!(error, kube::Error::Api(status) if status.code == 0) {
+                return Failure::new(ErrorKind::Invalid, "the answer is neither an event nor a refusal");
+            }
             let failure = from_client(error);
             let class =
                 if failure.class == ErrorKind::Unknown { ErrorKind::Unavailable } else { failure.class };

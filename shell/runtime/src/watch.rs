@@ -5,20 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _, pin_mut};
-use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::api::ApiResource;
 use kube::runtime::watcher::{self, watcher};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client};
 use lockstep_engine::action::{ErrorKind, Failure, Scope};
 use lockstep_engine::backoff::{Backoff, RETRY_AFTER_MAX};
 use lockstep_engine::machine::Event;
 use lockstep_engine::object::Kind;
 use lockstep_engine::random::Random;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, timeout};
 
+use self::object::Watched;
+use self::short::refuse_short_watches;
 use crate::failure;
+
+mod object;
+mod short;
 
 /// The number of objects in a page of a list. It bounds the memory that listing takes.
 const PAGE_SIZE: u32 = 500;
@@ -115,31 +118,32 @@ async fn follow_soundly<T: Send>(
     if let Some(name) = &scope.name {
         config = config.fields(&format!("metadata.name={name}"));
     }
+    let client = refuse_short_watches(client);
     if scope.metadata_only {
-        let api: Api<PartialObjectMeta<DynamicObject>> = match &scope.namespace {
-            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
-            None => Api::all_with(client, &resource),
-        };
-        keep_watching(api, config, kind, outlet, pause, |object| only_metadata(&object)).await;
+        keep_watching(api::<true>(client, scope, &resource), config, kind, outlet, pause).await;
     } else {
-        let api: Api<DynamicObject> = match &scope.namespace {
-            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
-            None => Api::all_with(client, &resource),
-        };
-        keep_watching(api, config, kind, outlet, pause, |object| whole(object, kind)).await;
+        keep_watching(api::<false>(client, scope, &resource), config, kind, outlet, pause).await;
     }
 }
 
-async fn keep_watching<K, T>(
-    api: Api<K>,
+fn api<const METADATA_ONLY: bool>(
+    client: Client,
+    scope: &Scope,
+    resource: &ApiResource,
+) -> Api<Watched<METADATA_ONLY>> {
+    match &scope.namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, resource),
+        None => Api::all_with(client, resource),
+    }
+}
+
+async fn keep_watching<T, const METADATA_ONLY: bool>(
+    api: Api<Watched<METADATA_ONLY>>,
     config: watcher::Config,
     kind: &Arc<Kind>,
     outlet: &EventSink<T>,
     pause: &mut Pause,
-    to_value: impl Fn(K) -> Value,
-) where
-    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
-{
+) {
     // Whether the kind could be listed but not watched, and no later answer has shown that it can be watched.
     let mut is_doubted = false;
     loop {
@@ -155,7 +159,7 @@ async fn keep_watching<K, T>(
                 is_doubted = false;
             }
             let (event, failed) = match result {
-                Ok(event) => (translate(event, kind, &to_value), None),
+                Ok(event) => (translate(event, kind), None),
                 Err(error) => {
                     // An event that can't be parsed is skipped once other events follow it.
                     let is_lost = matches!(error, watcher::Error::WatchFailed(kube::Error::SerdeError(_)));
@@ -190,41 +194,24 @@ async fn keep_watching<K, T>(
     }
 }
 
-fn translate<K>(event: watcher::Event<K>, kind: &Arc<Kind>, to_value: &impl Fn(K) -> Value) -> Event {
+fn translate<const METADATA_ONLY: bool>(
+    event: watcher::Event<Watched<METADATA_ONLY>>,
+    kind: &Arc<Kind>,
+) -> Event {
+    let value = |object: Watched<METADATA_ONLY>| Arc::new(object.into_value(kind));
     let kind = Arc::clone(kind);
     match event {
         watcher::Event::Init => Event::ListStarted { kind },
         watcher::Event::InitDone => Event::ListCompleted { kind },
         watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
-            Event::Applied { kind, object: Arc::new(to_value(object)) }
+            Event::Applied { object: value(object), kind }
         }
-        watcher::Event::Delete(object) => Event::Deleted { kind, object: Arc::new(to_value(object)) },
+        watcher::Event::Delete(object) => Event::Deleted { object: value(object), kind },
     }
 }
 
 fn watch_failed(kind: &Arc<Kind>, failure: &Failure) -> Event {
     Event::WatchFailed { kind: Arc::clone(kind), failure: failure.clone() }
-}
-
-/// Returns the metadata and nothing else.
-fn only_metadata(object: &PartialObjectMeta<DynamicObject>) -> Value {
-    Value::Object(Map::from_iter([("metadata".to_owned(), metadata_value(&object.metadata))]))
-}
-
-/// Returns the whole object. Items of a list don't carry their kind, so it is filled in.
-fn whole(object: DynamicObject, kind: &Kind) -> Value {
-    let mut fields = match object.data {
-        Value::Object(fields) => fields,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
-    };
-    fields.insert("apiVersion".to_owned(), kind.api_version().into());
-    fields.insert("kind".to_owned(), kind.kind.clone().into());
-    fields.insert("metadata".to_owned(), metadata_value(&object.metadata));
-    Value::Object(fields)
-}
-
-fn metadata_value(metadata: &kube::core::ObjectMeta) -> Value {
-    serde_json::to_value(metadata).expect("metadata came from JSON and has only string keys")
 }
 
 #[cfg(test)]

@@ -136,3 +136,54 @@ async fn a_server_that_asks_to_be_left_alone_is() {
     let completed = times(&seen, |event| matches!(event, Event::ListCompleted { .. }));
     assert!(matches!(completed[..], [60_000..=61_000]), "{completed:?}");
 }
+
+/// A proxy may answer a watch and end it at once, each time.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_at_once_is_reported_and_repeated_with_pauses() {
+    let seen = seen(server(|_| empty_list(), |_| Some(answer("")))).await;
+    let failures: Vec<&str> = seen
+        .iter()
+        .filter_map(|(_, event)| match event {
+            Event::WatchFailed { failure, .. } => Some(failure.message.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert!((15..=40).contains(&failures.len()), "{failures:?}");
+    assert!(
+        failures.iter().all(|message| message.contains("the API server ended the watch at once")),
+        "{failures:?}"
+    );
+}
+
+/// Returns an answer with this text. `"DEEP"` is replaced by more levels than the parser follows.
+fn answer(text: &str) -> http::Response<Body> {
+    let deep = format!("{}1{}", "[".repeat(300), "]".repeat(300));
+    http::Response::new(Body::from(text.replace("\"DEEP\"", &deep).into_bytes()))
+}
+
+fn object(name: &str, version: &str) -> serde_json::Value {
+    let managed = json!([{ "fieldsV1": "DEEP" }]);
+    json!({ "metadata": { "name": name, "resourceVersion": version, "managedFields": managed }, "data": "DEEP" })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_nests_too_deeply_hides_no_other() {
+    let list = |_| {
+        let items = [object("a", "7"), object("b", "8")];
+        answer(&json!({ "metadata": { "resourceVersion": "9" }, "items": items }).to_string())
+    };
+    let watch = |before| {
+        let object = object("a", "10");
+        // An API server names the type of an event first.
+        (before == 0).then(|| answer(&format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}")))
+    };
+    let seen = seen(server(list, watch)).await;
+    let applied = seen.iter().filter_map(|(_, event)| match event {
+        Event::Applied { object, .. } => Some(&**object),
+        _ => None,
+    });
+    let expected = [("a", "7"), ("b", "8"), ("a", "10")]
+        .map(|(name, version)| json!({ "metadata": { "name": name, "resourceVersion": version } }));
+    assert!(applied.eq(&expected), "{seen:?}");
+    assert_eq!(times(&seen, |event| matches!(event, Event::ListStarted { .. })).len(), 1, "{seen:?}");
+}
