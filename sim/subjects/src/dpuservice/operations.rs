@@ -1,13 +1,8 @@
 //! The operations of users, admins and other controllers.
 
-use std::sync::Arc;
-
-use lockstep_dpuservice::names::{
-    self, ARGO_NAMESPACE, CLUSTER, CLUSTER_NAME, MANAGED_BY, PROJECT, SECRET_TYPE, SERVICE, SERVICE_NAME,
-};
-use lockstep_engine::object::{Kind, Name, ObjectRef, is_deleting, metadata};
+use lockstep_dpuservice::names::{self, ARGO_NAMESPACE, PROJECT};
+use lockstep_engine::object::{Kind, Name, is_deleting, metadata};
 use lockstep_engine::random::Random;
-use lockstep_external::argocd::{SKIP_RECONCILE, repo_server_outage};
 use lockstep_external::dpu_clusters::{UNREACHABLE, release};
 use lockstep_sim::history::reference;
 use lockstep_sim::invariant::SECRET;
@@ -16,10 +11,12 @@ use serde_json::{Value, json};
 
 use super::setup::{
     self, CLUSTERS, HOLD, LAST_VERSION, REPOSITORY, SERVICES, SQUATTER, VERSIONS, access, cluster_ref,
-    kubeconfig_ref, project_ref, server,
+    kubeconfig_ref, server,
 };
 use super::{argocd, identity};
 use crate::dpf;
+
+mod argo;
 
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("create a service", "user", 12, create_service),
@@ -39,25 +36,25 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("move a cluster", "admin", 2, move_cluster),
     Operation::new("give two clusters one server", "admin", 2, share_server),
     Operation::new("cut a cluster off", "admin", 3, cut_off),
-    Operation::new("stop Argo CD's repo-server, or start it again", "admin", 2, stop_repo_server),
+    Operation::new("stop Argo CD's repo-server, or start it again", "admin", 2, argo::stop_repo_server),
     Operation::new("take a permission to watch", "admin", 3, forbid_watches),
     dpf::DELETE_CRD,
     dpf::CREATE_CRD,
     argocd::DELETE_CRD,
     argocd::CREATE_CRDS,
     Operation::new("put everything right", "admin", 5, restore),
-    Operation::new("delete an Application", "other controller", 3, delete_application),
-    Operation::new("edit an Application", "other controller", 4, edit_application),
-    Operation::new("copy an Application", "admin", 3, copy_application),
-    Operation::new("remove the labels of an Application", "other controller", 2, remove_labels),
-    Operation::new("pause Argo CD", "other controller", 2, pause),
-    Operation::new("delete Argo CD's Secret", "other controller", 3, delete_secret),
-    Operation::new("change Argo CD's Secret", "other controller", 3, change_secret),
-    Operation::new("copy Argo CD's Secret", "admin", 2, copy_secret),
-    Operation::new("strip Argo CD's Secret", "other controller", 1, strip_secret),
-    Operation::new("delete the AppProject", "other controller", 1, delete_project),
-    Operation::new("edit the AppProject", "other controller", 3, edit_project),
-    Operation::new("take the AppProject over", "other controller", 1, strip_project),
+    Operation::new("delete an Application", "other controller", 3, argo::delete_application),
+    Operation::new("edit an Application", "other controller", 4, argo::edit_application),
+    Operation::new("copy an Application", "admin", 3, argo::copy_application),
+    Operation::new("remove the labels of an Application", "other controller", 2, argo::remove_labels),
+    Operation::new("pause Argo CD", "other controller", 2, argo::pause),
+    Operation::new("delete Argo CD's Secret", "other controller", 3, argo::delete_secret),
+    Operation::new("change Argo CD's Secret", "other controller", 3, argo::change_secret),
+    Operation::new("copy Argo CD's Secret", "admin", 2, argo::copy_secret),
+    Operation::new("strip Argo CD's Secret", "other controller", 1, argo::strip_secret),
+    Operation::new("delete the AppProject", "other controller", 1, argo::delete_project),
+    Operation::new("edit the AppProject", "other controller", 3, argo::edit_project),
+    Operation::new("take the AppProject over", "other controller", 1, argo::strip_project),
     Operation::new("occupy a name", "other controller", 6, occupy),
     Operation::new("disturb what runs", "other controller", 3, disturb),
 ];
@@ -68,32 +65,6 @@ fn some_service(random: &mut Random) -> Name {
 
 fn some_cluster(random: &mut Random) -> Name {
     setup::name(random.pick(&CLUSTERS))
-}
-
-/// Returns a random object of a kind that matches.
-fn some(
-    client: &dyn Client,
-    kind: &Arc<Kind>,
-    random: &mut Random,
-    is_so: impl Fn(&Value) -> bool,
-) -> Option<ObjectRef> {
-    let objects = client.server().objects(kind);
-    let found: Vec<_> = objects.iter().filter(|object| is_so(object)).collect();
-    let index = usize::try_from(random.below(found.len() as u64)).ok()?;
-    found.get(index).map(|object| reference(kind, object))
-}
-
-fn some_application(client: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
-    some(client, &names::application(), random, |object| identity::of_application(object).is_some())
-}
-
-fn some_secret(client: &dyn Client, random: &mut Random) -> Option<ObjectRef> {
-    some(client, &names::secret(), random, is_argos)
-}
-
-/// Returns whether a Secret defines a cluster for Argo CD.
-fn is_argos(secret: &Value) -> bool {
-    metadata(secret, "namespace") == ARGO_NAMESPACE && identity::of_secret(secret).is_some()
 }
 
 /// After fault injection has ended, sets every service to a new version with a chart that starts. No service stays paused. A
@@ -143,12 +114,12 @@ fn delete_service(client: &mut dyn Client, random: &mut Random) {
     let service = some_service(random);
     let is_its = |object: &Value| identity::of_application(object).is_some_and(|(of, _)| of == service);
     if random.below(4) == 0
-        && let Some(target) = some(client, &names::application(), random, is_its)
+        && let Some(target) = setup::some(client, &names::application(), random, is_its)
     {
         if random.below(2) == 0 {
             client.permit_watches(&names::application(), false);
         }
-        client.merge(&target, &without_identity());
+        client.merge(&target, &argo::without_identity());
     }
     client.delete(&service.object(&names::service()));
 }
@@ -314,27 +285,16 @@ fn share_server(client: &mut dyn Client, random: &mut Random) {
     // These are credentials that the other cluster does not use: the server accepts them as its own.
     let data = access(&server(&other), 6 + random.below(2)).secret_data();
     client.merge(&kubeconfig_ref(&one), &json!({ "data": data }));
-    let is_its = |object: &Value| is_argos(object) && identity::of_secret(object).as_ref() == Some(&one);
-    if let Some(target) = some(client, &names::secret(), random, is_its) {
-        copy(client, &target, "z");
+    let is_its =
+        |object: &Value| argo::is_argos(object) && identity::of_secret(object).as_ref() == Some(&one);
+    if let Some(target) = setup::some(client, &names::secret(), random, is_its) {
+        argo::copy(client, &target, "z");
     }
 }
 
 fn cut_off(client: &mut dyn Client, random: &mut Random) {
     let patch = json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } });
     client.merge(&cluster_ref(&some_cluster(random)), &patch);
-}
-
-/// Stops the repo-server: then Argo CD compares nothing, and reports every Application as Healthy with an unknown sync status. Or starts
-/// it again.
-fn stop_repo_server(client: &mut dyn Client, _: &mut Random) {
-    let outage = repo_server_outage();
-    if client.server().object(&outage).is_some() {
-        client.delete(&outage);
-    } else {
-        let metadata = json!({ "namespace": outage.namespace, "name": outage.name });
-        client.create(&outage.kind, &json!({ "metadata": metadata }));
-    }
 }
 
 /// Revokes the controller's permission to list and watch a kind, or grants all of them again.
@@ -346,127 +306,6 @@ fn restore(client: &mut dyn Client, _: &mut Random) {
     dpf::install(client);
     argocd::install(client);
     setup::restore(client);
-}
-
-fn delete_application(client: &mut dyn Client, random: &mut Random) {
-    if let Some(target) = some_application(client, random) {
-        client.delete(&target);
-    }
-}
-
-fn edit_application(client: &mut dyn Client, random: &mut Random) {
-    let Some(target) = some_application(client, random) else { return };
-    let patch = match random.below(5) {
-        0 => json!({ "spec": { "source": { "targetRevision": "9.9.9" } } }),
-        1 => json!({ "spec": { "syncPolicy": { "automated": null } } }),
-        2 => json!({ "spec": { "destination": { "server": "https://elsewhere.example.com" } } }),
-        3 => json!({ "metadata": { "labels": { "team": "x" }, "annotations": { "note": "y" } } }),
-        _ => json!({ "metadata": { "finalizers": null } }),
-    };
-    client.merge(&target, &patch);
-}
-
-/// Restores an Application under another name, as from a backup. It has no values: those that other clients have set stay, even if
-/// the service does not have them.
-fn copy_application(client: &mut dyn Client, random: &mut Random) {
-    let Some(target) = some_application(client, random) else { return };
-    let Some(original) = client.server().object(&target).cloned() else { return };
-    let metadata = json!({
-        "namespace": ARGO_NAMESPACE,
-        "name": format!("{}-{}", random.pick(&["a", "z"]), target.name),
-        "labels": original["metadata"]["labels"],
-        "annotations": original["metadata"]["annotations"],
-        "finalizers": original["metadata"]["finalizers"],
-    });
-    let mut spec = original["spec"].clone();
-    spec["source"]["helm"]["valuesObject"] = Value::Null;
-    client.create(&names::application(), &json!({ "metadata": metadata, "spec": spec }));
-}
-
-/// Removes some or all of an Application's identity. An Application without any identity belongs to another client.
-fn remove_labels(client: &mut dyn Client, random: &mut Random) {
-    let Some(target) = some_application(client, random) else { return };
-    let mut patch = json!({ "metadata": { "labels": { SERVICE_NAME: null } } });
-    if random.below(2) == 0 {
-        patch = without_identity();
-    }
-    client.merge(&target, &patch);
-}
-
-/// Returns the patch that makes an Application another client's.
-fn without_identity() -> Value {
-    json!({ "metadata": {
-        "labels": { SERVICE_NAME: null, CLUSTER_NAME: null },
-        "annotations": { SERVICE: null, CLUSTER: null, SQUATTER: "yes" },
-    } })
-}
-
-fn pause(client: &mut dyn Client, random: &mut Random) {
-    let found =
-        if random.below(2) == 0 { some_application(client, random) } else { some_secret(client, random) };
-    if let Some(target) = found {
-        client.merge(&target, &json!({ "metadata": { "annotations": { SKIP_RECONCILE: "true" } } }));
-    }
-}
-
-fn delete_secret(client: &mut dyn Client, random: &mut Random) {
-    if let Some(target) = some_secret(client, random) {
-        client.delete(&target);
-    }
-}
-
-fn change_secret(client: &mut dyn Client, random: &mut Random) {
-    let Some(target) = some_secret(client, random) else { return };
-    let patch = match random.below(3) {
-        0 => json!({ "data": { "config": "e30=" } }),
-        1 => json!({ "data": { "server": null } }),
-        _ => json!({ "metadata": { "labels": { SECRET_TYPE: null } } }),
-    };
-    client.merge(&target, &patch);
-}
-
-/// Restores a Secret under another name, as from a backup.
-fn copy_secret(client: &mut dyn Client, random: &mut Random) {
-    let Some(target) = some_secret(client, random) else { return };
-    copy(client, &target, random.pick(&["a", "z"]));
-}
-
-fn copy(client: &mut dyn Client, secret: &ObjectRef, prefix: &str) {
-    let Some(original) = client.server().object(secret).cloned() else { return };
-    let metadata = json!({
-        "namespace": ARGO_NAMESPACE,
-        "name": format!("{prefix}-{}", secret.name),
-        "labels": original["metadata"]["labels"],
-        "annotations": original["metadata"]["annotations"],
-    });
-    let copy =
-        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": original["data"] });
-    client.create(&names::secret(), &copy);
-}
-
-fn strip_secret(client: &mut dyn Client, random: &mut Random) {
-    if let Some(target) = some_secret(client, random) {
-        let annotations = json!({ CLUSTER: null, SQUATTER: "yes" });
-        let patch = json!({ "metadata": { "labels": { CLUSTER_NAME: null }, "annotations": annotations } });
-        client.merge(&target, &patch);
-    }
-}
-
-fn delete_project(client: &mut dyn Client, _: &mut Random) {
-    client.delete(&project_ref());
-}
-
-fn edit_project(client: &mut dyn Client, random: &mut Random) {
-    let patch = match random.below(3) {
-        0 => json!({ "spec": { "destinations": [] } }),
-        1 => json!({ "spec": { "sourceRepos": ["https://other.example.com"] } }),
-        _ => json!({ "metadata": { "finalizers": null } }),
-    };
-    client.merge(&project_ref(), &patch);
-}
-
-fn strip_project(client: &mut dyn Client, _: &mut Random) {
-    client.merge(&project_ref(), &json!({ "metadata": { "labels": { MANAGED_BY: null } } }));
 }
 
 /// Creates an object with a name that the controller would use, if possible for a service that does not exist yet.
@@ -502,7 +341,7 @@ fn occupy(client: &mut dyn Client, random: &mut Random) {
 fn disturb(client: &mut dyn Client, random: &mut Random) {
     let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
     let is_release = |object: &Value| object["metadata"]["labels"][release::CLUSTER].is_string();
-    let Some(target) = some(client, &kind, random, is_release) else { return };
+    let Some(target) = setup::some(client, &kind, random, is_release) else { return };
     if random.below(2) == 0 {
         client.delete(&target);
     } else {

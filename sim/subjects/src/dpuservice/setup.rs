@@ -9,6 +9,7 @@ use lockstep_dpuservice::names::{
     self, ARGO_NAMESPACE, FINALIZER, MANAGED_BY, MANAGER, PROJECT, SERVICE, SERVICE_NAME,
 };
 use lockstep_engine::object::{Kind, Name, ObjectRef, annotation, is_deleting, label, metadata};
+use lockstep_engine::random::Random;
 use lockstep_external::argocd::{SKIP_RECONCILE, repo_server_outage};
 use lockstep_external::dpu_clusters::{Access, UNREACHABLE};
 use lockstep_sim::history::reference;
@@ -216,4 +217,17 @@ pub(super) fn let_go(client: &mut dyn Client, service: &Arc<Value>) {
     let target =
         ObjectRef::namespaced(&names::service(), metadata(service, "namespace"), metadata(service, "name"));
     release(client, &target, service, FINALIZER);
+}
+
+/// Returns a random object of a kind that matches.
+pub(super) fn some(
+    client: &dyn Client,
+    kind: &Arc<Kind>,
+    random: &mut Random,
+    is_so: impl Fn(&Value) -> bool,
+) -> Option<ObjectRef> {
+    let objects = client.server().objects(kind);
+    let found: Vec<_> = objects.iter().filter(|object| is_so(object)).collect();
+    let index = usize::try_from(random.below(found.len() as u64)).ok()?;
+    found.get(index).map(|object| reference(kind, object))
 }
