@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The machine never waits for the file. If the queue is full or the file can't be written, the recording ends with one warning
-//! and the run continues.
+//! and the run continues. A new secret makes the machine copy its state, which the thread redacts again.
 
 mod files;
 mod writer;
