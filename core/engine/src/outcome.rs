@@ -96,7 +96,7 @@ pub enum ErrorKind {
     Throttled,
     /// 5xx that is not unknown, or no connection: it did not take effect.
     Unavailable,
-    /// Timed out, cut off, or 500 without a reason: it may have taken effect.
+    /// Timed out, cut off, or 5xx without a reason, as a proxy answers: it may have taken effect.
     Unknown,
 }
 

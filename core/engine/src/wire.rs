@@ -208,7 +208,7 @@ fn kinds(api_version: &str, list: APIResourceList) -> Vec<Arc<Kind>> {
 /// | 401, 403 | forbidden |
 /// | 410 | gone |
 /// | 429 | throttled |
-/// | 408, 502, 504, 500 without a reason, or the reason `Timeout` or `ServerTimeout` | unknown: it may have taken effect |
+/// | 408, 502, 504, other 5xx without a reason, or the reason `Timeout` or `ServerTimeout` | unknown: it may have taken effect |
 /// | other 5xx | unavailable: it did not take effect |
 /// | everything else | invalid |
 ///
@@ -226,8 +226,9 @@ pub fn class(code: u16, status: &Status) -> ErrorKind {
         429 => ErrorKind::Throttled,
         408 | 502 | 504 => ErrorKind::Unknown,
         // An error of etcd, such as "etcdserver: request timed out", which may have committed the write; or a panic of the API
-        // server. Errors with the reason `InternalError` arise before the write, for example in a webhook.
-        500 if reason.is_empty() => ErrorKind::Unknown,
+        // server. Errors with the reason `InternalError` arise before the write, for example in a webhook. Or an answer of a proxy,
+        // such as "error trying to reach service": it may have lost the connection after it passed the request on.
+        500..=599 if reason.is_empty() => ErrorKind::Unknown,
         500..=599 if matches!(reason, "Timeout" | "ServerTimeout") => ErrorKind::Unknown,
         500..=599 => ErrorKind::Unavailable,
         _ => ErrorKind::Invalid,
@@ -287,7 +288,8 @@ mod tests {
             (500, "", ErrorKind::Unknown),
             (502, "", ErrorKind::Unknown),
             (503, "ServiceUnavailable", ErrorKind::Unavailable),
-            (503, "", ErrorKind::Unavailable),
+            (501, "", ErrorKind::Unknown),
+            (503, "", ErrorKind::Unknown),
             (504, "Timeout", ErrorKind::Unknown),
         ];
         for (code, reason, expected) in table {
@@ -306,6 +308,23 @@ mod tests {
         assert_eq!(class(missing.to_string().as_bytes()), ErrorKind::NotFound);
         assert_eq!(class(b"404 page not found\n"), ErrorKind::KindNotServed);
         assert_eq!(class(b""), ErrorKind::KindNotServed);
+    }
+
+    #[test]
+    fn a_proxy_may_lose_the_answer_to_a_write() {
+        let class = |body: &[u8]| from_answer(StatusCode::SERVICE_UNAVAILABLE, None, body).class;
+        let lost = [
+            &b"error trying to reach service: unexpected EOF"[..],
+            b"upstream connect error or disconnect/reset before headers. reset reason: connection termination",
+            b"<html><h1>503</h1></html>",
+            br#"{"error":"no healthy upstream"}"#,
+            b"",
+        ];
+        for body in lost {
+            assert_eq!(class(body), ErrorKind::Unknown, "{}", String::from_utf8_lossy(body));
+        }
+        let busy = br#"{"kind":"Status","reason":"ServiceUnavailable","message":"not yet","code":503}"#;
+        assert_eq!(class(busy), ErrorKind::Unavailable);
     }
 
     #[test]
@@ -328,7 +347,7 @@ mod tests {
         let table = [
             (500, "", unfit, ErrorKind::Invalid),
             (500, "InternalError", unfit, ErrorKind::Unavailable),
-            (503, "", unfit, ErrorKind::Unavailable),
+            (503, "ServiceUnavailable", unfit, ErrorKind::Unavailable),
             (500, "", "failed to create typed live object", ErrorKind::Unknown),
             (500, "", "etcdserver: request timed out", ErrorKind::Unknown),
         ];

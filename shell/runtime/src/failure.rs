@@ -23,20 +23,19 @@ pub fn from_client(error: &kube::Error) -> Failure {
 /// Returns the failure of a watch. A watch changes nothing, so a missing answer counts as no effect.
 pub(crate) fn from_watch(error: &kube::runtime::watcher::Error) -> Failure {
     use kube::runtime::watcher::Error;
-    match error {
+    let failure = match error {
         Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
             // kube takes what is no event for a refusal.
             if matches!(error, kube::Error::Api(status) if status.code == 0) {
                 return Failure::new(ErrorKind::Invalid, "the answer is neither an event nor a refusal");
             }
-            let failure = from_client(error);
-            let class =
-                if failure.class == ErrorKind::Unknown { ErrorKind::Unavailable } else { failure.class };
-            Failure { class, ..failure }
+            from_client(error)
         }
         Error::WatchError(status) => from_status(status),
         Error::NoResourceVersion => Failure::new(ErrorKind::Invalid, error.to_string()),
-    }
+    };
+    let class = if failure.class == ErrorKind::Unknown { ErrorKind::Unavailable } else { failure.class };
+    Failure { class, ..failure }
 }
 
 /// Formats an error and its causes in one line, each once, without the passwords in URLs. It uses only the first line of each
@@ -104,6 +103,17 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(masked(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_watch_has_no_unknown_effect() {
+        use kube::runtime::watcher::Error;
+        let status = kube::core::Status { code: 503, ..kube::core::Status::default() };
+        for error in
+            [Error::WatchFailed(kube::Error::Api(status.clone().boxed())), Error::WatchError(status.boxed())]
+        {
+            assert_eq!(from_watch(&error).class, ErrorKind::Unavailable, "{error}");
         }
     }
 
