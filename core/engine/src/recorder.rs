@@ -109,12 +109,21 @@ struct Series {
     turn: Option<Turn>,
 }
 
+/// Returns the kind of Events.
+pub fn kind() -> Arc<Kind> {
+    Kind::known("events.k8s.io", "v1", "Event", "events", true)
+}
+
+/// Returns whether an action writes an Event.
+pub fn is_record(action: &Action) -> bool {
+    action.is_write() && action.target().is_some_and(|target| target.kind == kind())
+}
+
 impl Recorder {
     /// Returns a recorder for a controller and the instance of it that runs here.
     pub fn new(controller: &str, instance: String) -> Self {
-        let kind = Kind::known("events.k8s.io", "v1", "Event", "events", true);
         Self {
-            kind,
+            kind: kind(),
             controller: controller.to_owned(),
             instance,
             series: BTreeMap::new(),

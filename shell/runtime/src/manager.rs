@@ -85,7 +85,7 @@ impl Manager {
         self.controllers.iter().map(Driver::health).chain(election).collect()
     }
 
-    /// Runs until shutdown is requested. Then it waits for the writes in flight and releases the lease.
+    /// Runs until shutdown is requested. Then it waits for the writes in flight and for Events, and releases the lease.
     pub async fn run(self, mut shutdown: Shutdown) -> Result<(), Ended> {
         let (stop_controllers, controllers_stop) = shutdown::channel();
         let (stop_election, election_stop) = shutdown::channel();
@@ -120,7 +120,14 @@ impl Manager {
             }
         }
         stop_controllers.pull();
-        while controllers.join_next().await.is_some() {}
+        loop {
+            // They still write, which only a leader may.
+            tokio::select! {
+                biased;
+                ended = controllers.join_next() => if ended.is_none() { break },
+                leading = leadership(&mut notes) => if !leading { return Err(Ended::LeadershipLost) },
+            }
+        }
         stop_election.pull();
         while elections.join_next().await.is_some() {}
         Ok(())

@@ -10,6 +10,7 @@ use kube::Client;
 use lockstep_engine::action::{Action, Request, Success, WatchCommand};
 use lockstep_engine::machine::{Event, Machine, Step};
 use lockstep_engine::object::Kind;
+use lockstep_engine::recorder;
 use lockstep_engine::time::Monotonic;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -41,7 +42,8 @@ pub struct Options {
     pub random: RandomBytes,
     /// How long to wait for requests in flight at shutdown.
     pub grace: Duration,
-    /// The last event of the machine, at shutdown. The requests that it returns are still executed within the grace period.
+    /// The last event of the machine, at shutdown. The requests that it and later answers lead to are still executed within the grace
+    /// period. Without it, only writes of Events are.
     pub final_event: Option<Event>,
     /// Keeps the connection to the message broker, for machines that publish.
     pub publisher: Publisher,
@@ -85,6 +87,8 @@ pub struct Driver {
     is_outdated: bool,
     /// Whether the machine was synced after its last step.
     is_synced: bool,
+    /// Whether only writes of Events begin, because the process ends.
+    only_events: bool,
 }
 
 impl Driver {
@@ -117,6 +121,7 @@ impl Driver {
             is_outdated: false,
             // A machine with nothing to list is synced from the beginning, which needs no log line.
             is_synced: machine.is_synced(),
+            only_events: false,
             machine,
             observer,
             options,
@@ -189,7 +194,9 @@ impl Driver {
             self.observer.note(name, note);
         }
         for request in requests {
-            self.carry_out(request);
+            if !self.only_events || recorder::is_record(&request.action) {
+                self.carry_out(request);
+            }
         }
         // Measuring the queues takes time that grows with their length, so it may lag while the machine is busy.
         let is_at_rest = self.requests.is_empty() && !is_observed;
@@ -237,16 +244,16 @@ impl Driver {
         self.inbox.answer(Event::Finished { id, outcome: Ok(Success::Done) });
     }
 
-    /// Delivers the final event and waits for requests in flight. Requests that have not started are dropped: the next process
-    /// finds the remaining work in the cluster.
+    /// Delivers the final event and the answers to writes in flight: the machine announces what they changed. The next process would
+    /// not, because it finds the status as written already. It also finds the remaining work in the cluster, so requests that have
+    /// not started are dropped, except for writes of Events.
     async fn finish(&mut self) {
         let end = Instant::now() + self.options.grace;
         self.watches.stop_all();
-        self.requests.keep_writes_in_flight();
-        let final_event = self.options.final_event.take();
-        let steps_on = final_event.is_some();
-        if let Some(event) = final_event {
-            self.turn(event);
+        self.requests.wind_down();
+        match self.options.final_event.take() {
+            Some(event) => self.turn(event),
+            None => self.only_events = true,
         }
         while !self.requests.is_empty() {
             let Ok(event) = tokio::time::timeout_at(end, self.inbox.next(&mut self.watches)).await else {
@@ -255,8 +262,7 @@ impl Driver {
                 return;
             };
             match event {
-                event @ Event::Finished { .. } if steps_on => self.turn(event),
-                Event::Finished { id, .. } => self.requests.ended(id),
+                Event::Finished { .. } => self.turn(event),
                 Event::Started
                 | Event::LeadershipChanged { .. }
                 | Event::ListStarted { .. }

@@ -96,6 +96,12 @@ pub(crate) fn apply(name: &str) -> Action {
     Action::Kube(KubeRequest::Apply { target: config_map(name), manifest: Arc::new(serde_json::json!({})) })
 }
 
+/// Returns a write of an Event.
+pub(crate) fn record(name: &str) -> Action {
+    let target = ObjectRef::namespaced(&lockstep_engine::recorder::kind(), "ns", name);
+    Action::Kube(KubeRequest::Patch { target, subresource: None, patch: Arc::new(serde_json::json!({})) })
+}
+
 pub(crate) fn at(elapsed: Duration) -> Monotonic {
     Monotonic::from_elapsed(elapsed)
 }

@@ -16,8 +16,9 @@ use tokio::time::{Instant, sleep};
 use super::{Ended, Manager};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
+use crate::run::Options;
 use crate::shutdown;
-use crate::testing::{Scripted, client, json};
+use crate::testing::{Scripted, apply, client, json};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -197,6 +198,30 @@ async fn a_lease_that_can_not_be_renewed_ends_the_process_before_another_may_lea
     let running = tokio::spawn(manager.run(stopping));
     sleep(SECOND).await;
     *server.broken.lock().unwrap() = true;
+    let start = Instant::now();
+    assert_eq!(running.await.unwrap(), Err(Ended::LeadershipLost));
+    assert!(start.elapsed() < SECOND * 15, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_lost_at_the_end_ends_the_process_at_once() {
+    let server = LeaseServer::default();
+    let (clock, metrics) = (Clock::start(jiff::Timestamp::now), Metrics::new(Registry::new()).unwrap());
+    let mut manager = Manager::new(client(|_| std::future::pending()), clock, 1, metrics);
+    let (machine, _) = Scripted::new(|event, _| match event {
+        Event::LeadershipChanged { leading: true } => vec![(1, apply("hangs"))],
+        _ => Vec::new(),
+    });
+    manager.add_with(
+        Box::new(machine),
+        Options { grace: SECOND * 60, timeout: SECOND * 90, ..Options::default() },
+    );
+    manager.elect(election(), served_by(&server));
+    let (stop, stopping) = shutdown::channel();
+    let running = tokio::spawn(manager.run(stopping));
+    sleep(SECOND).await;
+    *server.broken.lock().unwrap() = true;
+    stop.pull();
     let start = Instant::now();
     assert_eq!(running.await.unwrap(), Err(Ended::LeadershipLost));
     assert!(start.elapsed() < SECOND * 15, "{:?}", start.elapsed());

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use lockstep_engine::action::{ActionId, ErrorKind, Failure, Request};
 use lockstep_engine::machine::Event;
+use lockstep_engine::recorder;
 use tokio::sync::mpsc::Sender;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -62,15 +63,16 @@ impl Requests {
         self.begin();
     }
 
-    /// Drops the queued requests and aborts the reads.
-    pub(super) fn keep_writes_in_flight(&mut self) {
-        self.waiting.clear();
+    /// Drops the queued requests except for writes of Events, and aborts the reads.
+    pub(super) fn wind_down(&mut self) {
+        self.waiting.retain(|request| recorder::is_record(&request.action));
         self.in_flight.retain(|_, request| {
             if !request.is_write {
                 request.task.abort();
             }
             request.is_write
         });
+        self.begin();
     }
 
     pub(super) fn len(&self) -> usize {

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Options;
 use crate::shutdown;
-use crate::testing::{Scripted, apply, at, client, driver, get, json};
+use crate::testing::{Scripted, apply, at, client, driver, get, json, record};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -137,7 +137,51 @@ async fn shutdown_waits_for_writes_but_not_for_reads_or_queued_actions() {
     task.await.unwrap();
     assert_eq!(start.elapsed(), SECOND * 2);
     assert_eq!(*done.lock().unwrap(), ["write"]);
-    assert_eq!(seen.lock().unwrap().len(), 1, "no event after shutdown");
+    let seen = seen.lock().unwrap();
+    assert!(seen.len() == 2 && finished(2, &seen).is_some(), "only the answer of the write: {seen:?}");
+}
+
+/// Returns the names of the objects of requests that reach the server if the driver is stopped after half a second. Each takes a
+/// second, one after the other.
+async fn carried_out(answer: impl FnMut(&Event) -> Vec<(u64, Action)> + Send + 'static) -> Vec<String> {
+    let mut answer = answer;
+    let (machine, _) = Scripted::new(move |event, _| answer(event));
+    let done = Arc::new(Mutex::new(Vec::new()));
+    let ended = Arc::clone(&done);
+    let client = client(move |request| {
+        let ended = Arc::clone(&ended);
+        async move {
+            sleep(SECOND).await;
+            ended.lock().unwrap().push(request.uri().path().rsplit('/').next().unwrap().to_owned());
+            json(200, &json!({}))
+        }
+    });
+    let driver = driver(machine, client, Options { max_in_flight: 1, ..Options::default() });
+    let (trigger, shutdown) = shutdown::channel();
+    let task = tokio::spawn(driver.run(shutdown));
+    sleep(SECOND / 2).await;
+    trigger.pull();
+    task.await.unwrap();
+    std::mem::take(&mut *done.lock().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_shutdown_only_events_are_written() {
+    let done = carried_out(|event| match event {
+        Event::Started => vec![(1, apply("write")), (2, apply("later")), (3, record("queued"))],
+        Event::Finished { id: ActionId(1), .. } => vec![(4, record("announced")), (5, apply("next"))],
+        _ => Vec::new(),
+    });
+    assert_eq!(done.await, ["write", "queued", "announced"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queued_event_takes_the_place_of_a_read() {
+    let done = carried_out(|event| match event {
+        Event::Started => vec![(1, get("read")), (2, record("queued"))],
+        _ => Vec::new(),
+    });
+    assert_eq!(done.await, ["queued"]);
 }
 
 #[tokio::test(start_paused = true)]
