@@ -13,6 +13,8 @@ mod deletion;
 #[path = "bridge/encryption.rs"]
 mod encryption;
 mod every_failure;
+#[path = "bridge/exposure.rs"]
+mod exposure;
 #[path = "bridge/failures.rs"]
 mod failures;
 #[path = "bridge/flows.rs"]

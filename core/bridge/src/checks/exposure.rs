@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use lockstep_engine::conditions::{Finding, Status};
 use serde_json::Value;
 
+use super::readiness::serves;
 use super::unmet::{Resolution, Unmet};
 use super::unwatched::unwatched;
 use crate::desired::address;
@@ -29,7 +30,10 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>, unmet: &[Unmet]) -> Finding {
             reason::WAITING_FOR_HOSTED_CLUSTER,
             "nothing is exposed before the HostedCluster exists".to_owned(),
         ),
-        (None, OwnedObject::Ours(cluster)) if is(cluster, "ValidConfiguration", "False") => {
+        // HyperShift then stops reconciling, which does not affect a cluster that serves (decision 52).
+        (None, OwnedObject::Ours(cluster))
+            if is(cluster, "ValidConfiguration", "False") && !serves(snapshot) =>
+        {
             (Status::False, reason::SERVICE_CREATION_FAILED, describe(cluster, "ValidConfiguration"))
         }
         (None, OwnedObject::Ours(cluster)) if uses_load_balancer(cluster) => {
