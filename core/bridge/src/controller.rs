@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::model::bridge::{Bridge, Index};
+use super::model::hosted_cluster::uses_load_balancer;
 use super::model::service;
 use super::model::source::Source;
 use super::names::{API_SERVICE, api_server_service};
@@ -102,6 +103,15 @@ impl Controller {
         }
     }
 
+    /// Returns the bridges that ask for a load balancer, but have a HostedCluster with node ports: that can't be changed.
+    fn keeping_node_ports(&self) -> impl Iterator<Item = &Name> {
+        let keeps = move |bridge: &&Name| {
+            let cluster = self.store.find(Source::HostedClusters, bridge).ok().flatten();
+            cluster.is_some_and(|cluster| !uses_load_balancer(cluster))
+        };
+        self.store.bridges.keys_by(&Index::LoadBalancer(true)).filter(keeps)
+    }
+
     /// Enqueues the bridges that depend on an object that has changed.
     pub(super) fn wake(
         &mut self,
@@ -136,7 +146,11 @@ impl Controller {
             Source::StorageClasses => self.wake_by(&Index::StorageClass(name.name.clone())),
             Source::Pools => self.wake_by(&Index::LoadBalancer(true)),
             Source::Advertisements => self.wake_by(&Index::OwnPool(name.clone())),
-            Source::Nodes => self.wake_by(&Index::LoadBalancer(false)),
+            Source::Nodes => {
+                self.wake_by(&Index::LoadBalancer(false));
+                let keeping: Vec<Name> = self.keeping_node_ports().cloned().collect();
+                self.outbox.woken.extend(keeping);
+            }
             Source::Services => {
                 if name.name == API_SERVICE {
                     self.wake_by(&Index::ControlPlane(name.namespace.clone()));

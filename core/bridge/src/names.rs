@@ -96,6 +96,7 @@ pub mod reason {
     pub const NODE_PORT_READY: &str = "NodePortReady";
     pub const LOAD_BALANCER_PENDING: &str = "LoadBalancerPending";
     pub const ADDRESS_CHANGE_PENDING: &str = "AddressChangePending";
+    pub const NODE_PORT_UNREACHABLE: &str = "NodePortUnreachable";
     pub const VIP_CONFLICT: &str = "VIPConflict";
     pub const SERVICE_CREATION_FAILED: &str = "ServiceCreationFailed";
     pub const WAITING_FOR_HOSTED_CLUSTER: &str = "WaitingForHostedCluster";

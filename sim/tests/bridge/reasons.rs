@@ -238,6 +238,13 @@ const TABLE: &[Line] = &[
     line("ServiceExposureReady", "True/NodePortReady", "Ready", "the node port is known", when::node_ports),
     line(
         "ServiceExposureReady",
+        "False/NodePortUnreachable",
+        "Failed",
+        "no Node has the address of the node port",
+        when::node_lost,
+    ),
+    line(
+        "ServiceExposureReady",
         "False/LoadBalancerPending",
         "Provisioning",
         "MetalLB does not give the address",

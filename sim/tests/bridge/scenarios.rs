@@ -187,6 +187,13 @@ pub(super) fn node_ports() -> Bench {
     })
 }
 
+pub(super) fn node_lost() -> Bench {
+    let mut bench = node_ports();
+    bench.delete("Node", "", "worker-1");
+    bench.cluster.advance(Duration::from_mins(3));
+    bench
+}
+
 pub(super) fn without_routes() -> Bench {
     let mut bench = Bench::around(&[], HyperShift { routes: false });
     bench.provide("");

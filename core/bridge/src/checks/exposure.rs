@@ -13,6 +13,7 @@ use super::unwatched::unwatched;
 use crate::desired::address;
 use crate::model::hosted_cluster::{endpoint, is_at, uses_load_balancer};
 use crate::model::hypershift::{describe, is};
+use crate::model::node;
 use crate::model::service::{assigned, other_families};
 use crate::model::source::Source;
 use crate::names::{condition, reason, service_title};
@@ -42,7 +43,7 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>, unmet: &[Unmet]) -> Finding {
                 None => load_balancer(snapshot, cluster),
             }
         }
-        (None, OwnedObject::Ours(cluster)) => node_port(cluster),
+        (None, OwnedObject::Ours(cluster)) => node_port(snapshot, cluster),
     };
     Finding { condition: condition::SERVICE_EXPOSURE_READY, status, reason, message }
 }
@@ -91,19 +92,22 @@ pub fn is_reached(snapshot: &BridgeSnapshot<'_>) -> bool {
         .is_some_and(|(service, cluster)| assigned(service).any(|given| is_at(cluster, given)))
 }
 
-fn node_port(cluster: &Value) -> (Status, &'static str, String) {
-    match endpoint(cluster) {
-        Some((host, port)) => (
-            Status::True,
-            reason::NODE_PORT_READY,
-            format!("API server exposed at {}", authority(host, port)),
-        ),
-        None => (
-            Status::Unknown,
-            reason::WAITING_FOR_HOSTED_CLUSTER,
-            "the HostedCluster does not report its node port yet".to_owned(),
-        ),
+/// Returns the state of a node port. Its address is in a field of the HostedCluster that can't be changed, so it may be that of a
+/// Node that is gone (decision 131).
+fn node_port(snapshot: &BridgeSnapshot<'_>, cluster: &Value) -> (Status, &'static str, String) {
+    let Some((host, port)) = endpoint(cluster) else {
+        let message = "the HostedCluster does not report its node port yet".to_owned();
+        return (Status::Unknown, reason::WAITING_FOR_HOSTED_CLUSTER, message);
+    };
+    let is_watched = snapshot.store.refusal(Source::Nodes).is_none();
+    if is_watched && !snapshot.store.all(Source::Nodes).any(|(_, node)| node::has_address(node, host)) {
+        let message = format!(
+            "no Node has the address {host} any more, at which the API server is exposed; give a Node this address again, or delete \
+             the DPFHCPBridge with its cluster and create it again"
+        );
+        return (Status::False, reason::NODE_PORT_UNREACHABLE, message);
     }
+    (Status::True, reason::NODE_PORT_READY, format!("API server exposed at {}", authority(host, port)))
 }
 
 fn authority(host: &str, port: i64) -> String {

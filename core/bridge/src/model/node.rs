@@ -11,6 +11,12 @@ pub fn address(node: &Value) -> Option<String> {
     })
 }
 
+/// Returns whether a Node has an address, of any type.
+pub fn has_address(node: &Value, wanted: &str) -> bool {
+    let mut addresses = node["status"]["addresses"].as_array().into_iter().flatten();
+    addresses.any(|address| address["address"] == wanted)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -80,6 +80,16 @@ fn api_server(server: &ApiServer, bridge: &Value) -> Option<String> {
     Some(format!("{}:{}", strategy["nodePort"]["address"].as_str()?, service["spec"]["ports"][0]["nodePort"]))
 }
 
+/// Returns the address of a bridge's node port, if no Node has it any more.
+fn lost_node(server: &ApiServer, bridge: &Value) -> Option<String> {
+    let cluster = find(server, &names::hosted_cluster(), NAMESPACE, metadata(bridge, "name"))?;
+    let strategy = &cluster["spec"]["services"][0]["servicePublishingStrategy"];
+    let address = strategy["nodePort"]["address"].as_str()?;
+    let nodes = server.objects(&names::node());
+    let mut addresses = nodes.iter().filter_map(|node| node["status"]["addresses"].as_array()).flatten();
+    addresses.all(|it| it["address"] != address).then(|| address.to_owned())
+}
+
 /// Returns whether the DPUCluster of a bridge has its kubeconfig.
 fn is_connected(server: &ApiServer, bridge: &Value) -> bool {
     let name = bridge["spec"]["dpuClusterRef"]["name"].as_str().unwrap_or_default();
@@ -132,6 +142,10 @@ fn describe<'a>(object: &'a Value, name: &str) -> Option<[&'a Value; 3]> {
 /// Reports what a bridge that should be Ready is missing.
 fn lacks(server: &ApiServer, bridge: &Value, differ: &mut dyn FnMut(String)) {
     let (name, spec) = (metadata(bridge, "name"), &bridge["spec"]);
+    if let Some(address) = lost_node(server, bridge) {
+        reported::without_node(bridge, &address, differ);
+        return;
+    }
     if bridge["status"]["phase"] != "Ready" {
         differ(format!("it is {}: {}", bridge["status"]["phase"], bridge["status"]["message"]));
         return;

@@ -82,6 +82,15 @@ pub(super) fn without_dpu_cluster(bridge: &Value, differ: &mut dyn FnMut(String)
     }
 }
 
+/// Reports what a bridge with a node port at an address that no Node has says of it.
+pub(super) fn without_node(bridge: &Value, address: &str, differ: &mut dyn FnMut(String)) {
+    let exposure = conditions::find(bridge, condition::SERVICE_EXPOSURE_READY);
+    let is_reported = |it: &Value| it["reason"] == reason::NODE_PORT_UNREACHABLE;
+    if !exposure.is_some_and(is_reported) || !conditions::is(bridge, condition::READY, "False") {
+        differ(format!("no Node has its address {address}, and it says {exposure:?}"));
+    }
+}
+
 /// Reports a message that is not the one of `Ready`.
 pub(super) fn message(bridge: &Value, differ: &mut dyn FnMut(String)) {
     let (message, ready) = (&bridge["status"]["message"], conditions::find(bridge, condition::READY));
