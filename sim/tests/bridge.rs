@@ -21,6 +21,8 @@ mod failures;
 mod flows;
 #[path = "bridge/judgement.rs"]
 mod judgement;
+#[path = "bridge/namespaces.rs"]
+mod namespaces;
 #[path = "bridge/objects.rs"]
 mod objects;
 #[path = "bridge/older_hypershift.rs"]

@@ -3,7 +3,7 @@
 //! | module | condition |
 //! | --- | --- |
 //! | [`dpucluster`] | `DPUClusterValid` |
-//! | [`prerequisites`], [`encryption_key`], [`release_image`], [`vip`], [`own_pool`] | `PrerequisitesMet` |
+//! | [`prerequisites`], [`encryption_key`], [`release_image`], [`vip`], [`own_pool`], [`namespace`] | `PrerequisitesMet` |
 //! | [`hosted_cluster`] | `HostedClusterCreated` |
 //! | [`spec_applied`], [`upgrade`] | `SpecApplied` |
 //! | [`node_pool`] | `NodePoolReady` |
@@ -16,6 +16,7 @@ pub mod encryption_key;
 pub mod exposure;
 pub mod hosted_cluster;
 pub mod kubeconfig;
+pub mod namespace;
 pub mod node_pool;
 pub mod own_pool;
 pub mod prerequisites;

@@ -16,7 +16,7 @@ use super::model::bridge::{Bridge, Index};
 use super::model::hosted_cluster::uses_load_balancer;
 use super::model::service;
 use super::model::source::Source;
-use super::names::{API_SERVICE, api_server_service};
+use super::names::{API_SERVICE, api_server_service, control_plane_namespace};
 use super::store::{Memory, Store};
 
 /// The name of the reconciler, in logs and metrics.
@@ -135,6 +135,10 @@ impl Controller {
             Source::HostedClusters | Source::NodePools => {
                 if self.store.bridges.get(name).is_some() {
                     self.outbox.woken.push(name.clone());
+                }
+                // Bridges that would have the same namespace for their control plane wait until it is gone.
+                if source == Source::HostedClusters && before.is_some() != after.is_some() {
+                    self.wake_by(&Index::ControlPlane(control_plane_namespace(name)));
                 }
                 // Without a HostedCluster, or while it is being deleted, its bridge can't change its address.
                 let stays = |object: Option<&Value>| object.is_some_and(|object| !is_deleting(object));

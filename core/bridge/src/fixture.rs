@@ -128,6 +128,7 @@ impl Fixture {
             store: &self.store,
             memory: &self.memory,
             dpu_cluster: &self.dpu_cluster,
+            namespace: None,
             failures: &[],
             now: Now { wall, monotonic: Monotonic::START },
         }

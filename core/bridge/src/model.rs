@@ -6,6 +6,7 @@
 //! | [`bridge`] | DPFHCPBridge objects |
 //! | [`hosted_cluster`], [`rollout`], [`hypershift`] | HostedClusters, their versions, conditions of HyperShift |
 //! | [`service`], [`pool`], [`node`] | the addresses of Services, IPAddressPools, Nodes |
+//! | [`namespace`] | the namespace of a control plane |
 //! | [`own_pool`] | the IPAddressPool and L2Advertisement of a bridge |
 //! | [`secret`], [`encryption_key`], [`image`], [`address_request`] | what a pass remembers about Secrets, the key for etcd, the release image, MetalLB |
 //! | [`managed_object`] | the objects that are written |
@@ -19,6 +20,7 @@ pub mod hosted_cluster;
 pub mod hypershift;
 pub mod image;
 pub mod managed_object;
+pub mod namespace;
 pub mod node;
 pub mod own_pool;
 pub mod pool;

@@ -24,6 +24,8 @@ pub const API_SERVICE: &str = "kube-apiserver";
 pub const HYPERSHIFT: &str = "hypershift";
 /// HyperShift's Deployment.
 pub const HYPERSHIFT_OPERATOR: &str = "operator";
+/// The label that HyperShift gives the namespace of a control plane.
+pub const CONTROL_PLANE: &str = "hypershift.openshift.io/hosted-control-plane";
 /// HyperShift's ConfigMap of supported versions, and its key.
 pub const SUPPORTED_VERSIONS: &str = "supported-versions";
 
@@ -94,9 +96,9 @@ pub mod reason {
 
     pub const LOAD_BALANCER_READY: &str = "LoadBalancerReady";
     pub const NODE_PORT_READY: &str = "NodePortReady";
+    pub const NODE_PORT_UNREACHABLE: &str = "NodePortUnreachable";
     pub const LOAD_BALANCER_PENDING: &str = "LoadBalancerPending";
     pub const ADDRESS_CHANGE_PENDING: &str = "AddressChangePending";
-    pub const NODE_PORT_UNREACHABLE: &str = "NodePortUnreachable";
     pub const VIP_CONFLICT: &str = "VIPConflict";
     pub const SERVICE_CREATION_FAILED: &str = "ServiceCreationFailed";
     pub const WAITING_FOR_HOSTED_CLUSTER: &str = "WaitingForHostedCluster";
@@ -192,6 +194,10 @@ pub fn service() -> Arc<Kind> {
 
 pub fn node() -> Arc<Kind> {
     Kind::known("", "v1", "Node", "nodes", false)
+}
+
+pub fn namespace() -> Arc<Kind> {
+    Kind::known("", "v1", "Namespace", "namespaces", false)
 }
 
 pub fn config_map() -> Arc<Kind> {

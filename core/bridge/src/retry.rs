@@ -17,6 +17,9 @@ pub const DENIED: Backoff = Backoff { initial: Duration::from_secs(30), max: Dur
 /// The API server is not available ("Requeue Strategy").
 pub const UNAVAILABLE: Backoff = Backoff { initial: Duration::from_secs(5), max: Duration::from_mins(1) };
 
+/// The delay until the namespace of a control plane that another client has created, or that is being deleted, is read again.
+pub const NAMESPACE: Duration = Duration::from_secs(30);
+
 /// The backoff of failed status writes ("Requeue Strategy").
 pub const STATUS: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_mins(1) };
 

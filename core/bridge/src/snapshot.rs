@@ -14,6 +14,7 @@ use super::model::encryption_key;
 use super::model::hosted_cluster;
 use super::model::image::Checked;
 use super::model::managed_object::ManagedObject;
+use super::model::namespace::NamespaceState;
 use super::model::node;
 use super::model::secret::SecretRole;
 use super::model::source::Source;
@@ -35,6 +36,8 @@ pub struct BridgeSnapshot<'a> {
     pub memory: &'a Memory,
     /// The DPUCluster that it names.
     pub dpu_cluster: &'a Lookup<Value>,
+    /// The namespace of the control plane, if it was read in this pass.
+    pub namespace: Option<&'a Result<NamespaceState, Failure>>,
     /// The failures of this pass, with the objects that could not be read or written.
     pub failures: &'a [(ManagedObject, Failure)],
     /// The time.
@@ -132,6 +135,11 @@ impl<'a> BridgeSnapshot<'a> {
             Ok(Some(object)) if is_deleting(object) => OwnedObject::Going,
             Ok(Some(object)) => OwnedObject::Ours(object),
         })
+    }
+
+    /// Returns what was read of the control plane's namespace while there is no HostedCluster.
+    pub fn namespace(&self) -> Option<&'a Result<NamespaceState, Failure>> {
+        self.namespace.filter(|_| matches!(self.hosted_cluster(), OwnedObject::Absent))
     }
 
     /// Returns the API server's Service, if HyperShift has created it.

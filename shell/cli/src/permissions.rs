@@ -6,7 +6,7 @@ use lockstep_dpuservice::names::{ARGO_NAMESPACE, PROJECT};
 pub type Grant = (&'static str, &'static str, &'static str, &'static str);
 
 /// The permissions of the Bridge in all namespaces.
-pub const BRIDGE: [Grant; 16] = [
+pub const BRIDGE: [Grant; 17] = [
     ("list watch patch", "dpf.hcp.bridge.com", "dpfhcpbridges", ""),
     ("update", "dpf.hcp.bridge.com", "dpfhcpbridges/finalizers", ""),
     ("update patch", "dpf.hcp.bridge.com", "dpfhcpbridges/status", ""),
@@ -16,6 +16,7 @@ pub const BRIDGE: [Grant; 16] = [
     ("get list watch create patch delete", "", "secrets", ""),
     ("list watch patch", "", "services", ""),
     ("list watch", "", "nodes", ""),
+    ("get", "", "namespaces", ""),
     ("list watch", "storage.k8s.io", "storageclasses", ""),
     ("get list watch create patch delete", "metallb.io", "ipaddresspools", ""),
     ("get list watch create patch delete", "metallb.io", "l2advertisements", ""),

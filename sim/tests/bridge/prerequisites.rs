@@ -27,6 +27,7 @@ const PENDING: &[Case] = &[
     ("an older bridge has the DPUCluster", in_use),
     ("the DPUCluster is being deleted", dpu_cluster_going),
     ("the DPUCluster has a kubeconfig of its own and is not Ready", own_kubeconfig),
+    ("the namespace of the control plane is being deleted", namespace_going),
 ];
 
 /// Problems that a user has to fix: the bridge is Failed.
@@ -48,6 +49,8 @@ const INVALID: &[Case] = &[
     ("the name has a dot", name_with_a_dot),
     ("namespace and name are too long together", long_name),
     ("an older bridge has the namespace of the control plane", shared_namespace),
+    ("another HostedCluster has the namespace of the control plane", of_another_cluster),
+    ("another client has created the namespace of the control plane", namespace_of_others),
     ("a Secret of another client has the copy's name", copy_of_others),
     ("DPF creates the control plane of the DPUCluster", dpu_cluster_of_kamaji),
 ];
@@ -89,8 +92,15 @@ fn a_cluster_stays_ready_if_its_dpucluster_becomes_one_of_kamaji() {
 /// The API server refuses the labels of copies with the longest name.
 #[test]
 fn nothing_is_copied_for_a_bridge_that_can_not_have_a_cluster() {
-    let excluded: [fn() -> Bench; 5] =
-        [name_with_a_dot, long_name, longest_name, shared_namespace, dpu_cluster_of_kamaji];
+    let excluded: [fn() -> Bench; 7] = [
+        name_with_a_dot,
+        long_name,
+        longest_name,
+        shared_namespace,
+        of_another_cluster,
+        namespace_of_others,
+        dpu_cluster_of_kamaji,
+    ];
     for (number, run) in excluded.into_iter().enumerate() {
         let mut bench = run();
         let name = bench.subject();
@@ -278,8 +288,7 @@ pub(super) const OTHER: &str = "dpf-hcp-bridge";
 
 pub(super) fn shared_namespace() -> Bench {
     with(|bench| {
-        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": OTHER } });
-        bench.create(&namespace);
+        create_namespace(bench, &json!({ "name": OTHER }));
         bench.create(&dpu_cluster("more-dpus"));
         let mut older = bridge("system-prod");
         older["metadata"]["namespace"] = json!(OTHER);
@@ -287,4 +296,31 @@ pub(super) fn shared_namespace() -> Bench {
         older["spec"]["metalLBVirtualIP"] = json!("192.0.2.11");
         bench.create(&older);
     })
+}
+
+/// Another tool has created the HostedCluster `system-prod`.
+pub(super) fn of_another_cluster() -> Bench {
+    with(|bench| {
+        create_namespace(bench, &json!({ "name": OTHER }));
+        let mut cluster = Bench::ready().get("HostedCluster", NAMESPACE, "prod");
+        cluster["metadata"] = json!({ "namespace": OTHER, "name": "system-prod" });
+        bench.create(&cluster);
+    })
+}
+
+fn namespace_of_others() -> Bench {
+    with(|bench| create_namespace(bench, &json!({ "name": "dpf-hcp-bridge-system-prod" })))
+}
+
+/// A finalizer of another client blocks the deletion.
+fn namespace_going() -> Bench {
+    with(|bench| {
+        let name = "dpf-hcp-bridge-system-prod";
+        create_namespace(bench, &json!({ "name": name, "finalizers": ["example.com/hold"] }));
+        bench.delete("Namespace", "", name);
+    })
+}
+
+fn create_namespace(bench: &mut Bench, metadata: &Value) {
+    bench.create(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata }));
 }

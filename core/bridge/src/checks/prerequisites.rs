@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::unmet::{Resolution, Unmet};
 use super::unwatched::{unwatched, unwatched_bridges};
-use super::{encryption_key, release_image, vip};
+use super::{encryption_key, namespace, release_image, vip};
 use crate::model::bridge::Index;
 use crate::model::secret::SecretRole;
 use crate::model::source::Source;
@@ -34,7 +34,8 @@ pub fn check(snapshot: &BridgeSnapshot<'_>) -> Vec<Unmet> {
     unmet.extend(encryption_key::check(snapshot));
     if is_new {
         unmet.extend(name(snapshot.key));
-        unmet.extend(shared_namespace(snapshot));
+        unmet.extend(namespace::shared(snapshot));
+        unmet.extend(namespace::existing(snapshot));
         unmet.extend(dpu_cluster(snapshot));
         unmet.extend(hypershift(snapshot));
         unmet.extend(storage_class(snapshot));
@@ -57,12 +58,13 @@ fn is_new(snapshot: &BridgeSnapshot<'_>) -> bool {
     may_be_absent && !snapshot.has_unwatchable_cluster()
 }
 
-/// Returns whether Secrets are to be copied: there is a DPUCluster, and nothing excludes a cluster for it until a user creates the bridge
-/// again or another DPUCluster.
+/// Returns whether Secrets are to be copied: there is a DPUCluster, and nothing excludes a cluster for it until a user acts: creates
+/// the bridge again or another DPUCluster, or deletes a namespace.
 pub fn needs_copies(snapshot: &BridgeSnapshot<'_>) -> bool {
     let is_excluded = || {
         name(snapshot.key).is_some()
-            || shared_namespace(snapshot).is_some()
+            || namespace::shared(snapshot).is_some()
+            || namespace::is_foreign(snapshot)
             || snapshot.dpu_cluster().is_some_and(is_kamaji)
     };
     snapshot.dpu_cluster().is_some() && !(is_new(snapshot) && is_excluded())
@@ -107,15 +109,6 @@ fn name(key: &Name) -> Option<Unmet> {
             namespace.len()
         ))
     })
-}
-
-/// Checks that no older bridge has the same control plane namespace: `a-b/c` and `a/b-c` would share one.
-fn shared_namespace(snapshot: &BridgeSnapshot<'_>) -> Option<Unmet> {
-    let namespace = control_plane_namespace(snapshot.key);
-    let rival = snapshot.store.rival(&Index::ControlPlane(namespace.clone()), snapshot.key)?;
-    Some(Unmet::user_action(format!(
-        "the namespace of the control plane, {namespace}, is that of DPFHCPBridge {rival}; create this one under another name"
-    )))
 }
 
 /// Checks that no other bridge has the DPUCluster: it has one control plane. The bridge that has set its kubeconfig has it, and before

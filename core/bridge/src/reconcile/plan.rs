@@ -9,7 +9,7 @@ use lockstep_engine::time::Monotonic;
 
 use super::progress::ReconcileProgress;
 use crate::checks::unmet::Resolution;
-use crate::checks::{self, readiness, release_image, vip};
+use crate::checks::{self, namespace, readiness, release_image, vip};
 use crate::desired::{address, encryption_key, hosted_cluster, kubeconfig, node_pool, own_pool};
 use crate::model::image::Checked;
 use crate::model::managed_object::ManagedObject;
@@ -33,9 +33,13 @@ pub fn next_write(
     // A spec that changes during the pass may name another image than the one that the registry was queried for.
     let was_asked = release_image::may_give_image(snapshot);
     let may_change = match snapshot.hosted_cluster() {
-        // Its deletion is reported before it is re-created.
+        // Its deletion is reported before it is re-created. One that is deleted during the pass has left a namespace that was not
+        // read.
         OwnedObject::Absent => {
-            was_asked && unmet.is_empty() && !checks::hosted_cluster::existed(snapshot.bridge)
+            was_asked
+                && unmet.is_empty()
+                && snapshot.namespace().is_some()
+                && !checks::hosted_cluster::existed(snapshot.bridge)
         }
         OwnedObject::Ours(_) => was_asked && unmet.iter().all(|unmet| unmet.remedy == Resolution::Retry),
         OwnedObject::Unknown(_) | OwnedObject::Foreign | OwnedObject::Going => return None,
@@ -78,6 +82,9 @@ pub fn verdict(snapshot: &BridgeSnapshot<'_>, began: Monotonic) -> Verdict {
     if let Err(failure) = snapshot.dpu_cluster {
         return retry::after(format!("reading the DPUCluster: {failure}"), failure);
     }
+    if let Some(Err(failure)) = snapshot.namespace() {
+        return retry::after(format!("reading the namespace of the control plane: {failure}"), failure);
+    }
     // The watch that would show its creation is refused.
     if let (Ok(None), Some(failure)) = (snapshot.dpu_cluster, snapshot.store.refusal(Source::DpuClusters)) {
         return retry::after(format!("watching DPUClusters: {failure}"), failure);
@@ -103,6 +110,7 @@ pub fn verdict(snapshot: &BridgeSnapshot<'_>, began: Monotonic) -> Verdict {
     }
     delays.extend(readiness::rollout_remaining(snapshot));
     delays.extend(address::look_again_after(snapshot));
+    delays.extend(namespace::look_again_after(snapshot));
     delays.into_iter().min().map_or(Verdict::Converged, Verdict::Requeue)
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::model::Lookup;
 use crate::model::bridge::Bridge;
 use crate::model::managed_object::ManagedObject;
+use crate::model::namespace::NamespaceState;
 use crate::model::source::Source;
 use crate::snapshot::BridgeSnapshot;
 use crate::store::{Memory, Store};
@@ -22,6 +23,9 @@ pub struct ReconcileProgress {
     pub began: Monotonic,
     /// The DPUCluster, if it had to be read.
     pub dpu_cluster: Option<Lookup<Value>>,
+    /// The namespace of the control plane, if it was read.
+    #[serde(default)]
+    pub namespace: Option<Result<NamespaceState, Failure>>,
     /// Whether the key for etcd was missing before the pass read the HostedCluster. A key that vanishes later may be that of a
     /// HostedCluster that another process has created in the meantime.
     #[serde(default)]
@@ -60,6 +64,7 @@ impl ReconcileProgress {
             store,
             memory,
             dpu_cluster: &dpu_cluster,
+            namespace: self.namespace.as_ref(),
             failures: &self.failures,
             now,
         }))

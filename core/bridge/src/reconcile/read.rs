@@ -19,6 +19,7 @@ use crate::model::Lookup;
 use crate::model::encryption_key::{self, Measured};
 use crate::model::image::Checked;
 use crate::model::managed_object::ManagedObject;
+use crate::model::namespace::NamespaceState;
 use crate::model::secret::{SecretRole, Verified, marker};
 use crate::model::source::Source;
 use crate::snapshot::{BridgeSnapshot, KeyState, OwnedObject, SecretState};
@@ -37,6 +38,8 @@ pub enum Read {
     Copy(SecretRole),
     /// The size of the key for etcd.
     EncryptionKey,
+    /// The namespace of the control plane.
+    Namespace,
 }
 
 /// A copy to write or a query, with the version of its source.
@@ -120,6 +123,9 @@ impl Controller {
                     Err(failure) => progress.failures.push((ManagedObject::Secret(role), failure)),
                 },
                 Read::Copy(role) => copies.push((role, found)),
+                Read::Namespace => {
+                    progress.namespace = Some(found.map(|object| NamespaceState::of(object.as_deref())));
+                }
                 Read::EncryptionKey => {
                     let measured = found.as_ref().ok().and_then(Option::as_deref).map(Measured::new);
                     self.store.memories.entry(key.clone()).or_default().key = measured;
@@ -260,10 +266,13 @@ fn reads(snapshot: &BridgeSnapshot<'_>) -> (Vec<Read>, Vec<Action>) {
     if snapshot.encryption_key().is_some_and(is_read) {
         reads.insert(Read::EncryptionKey);
     }
+    if is_new {
+        reads.insert(Read::Namespace);
+    }
     let get = |read, target| {
         Action::Kube(match read {
             Read::EncryptionKey => KubeRequest::GetLengths { target },
-            Read::DpuCluster | Read::OwnedObject(_) | Read::Secret(_) | Read::Copy(_) => {
+            Read::DpuCluster | Read::OwnedObject(_) | Read::Secret(_) | Read::Copy(_) | Read::Namespace => {
                 KubeRequest::Get { target, metadata_only: false }
             }
         })
@@ -292,6 +301,9 @@ fn target(snapshot: &BridgeSnapshot<'_>, read: Read) -> Option<ObjectRef> {
         Read::Secret(role) => role.source(snapshot.key, snapshot.spec).object(&secret),
         Read::Copy(role) => role.copy(snapshot.key, snapshot.bridge.dpu_cluster.as_ref())?.object(&secret),
         Read::EncryptionKey => encryption_key::secret(snapshot.key).object(&secret),
+        Read::Namespace => {
+            ObjectRef::cluster(&names::namespace(), &names::control_plane_namespace(snapshot.key))
+        }
     })
 }
 

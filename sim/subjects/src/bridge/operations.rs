@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockstep_bridge::names;
 use lockstep_crds::bridge::GENERATED;
-use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, metadata};
+use lockstep_engine::object::{Kind, Name, ObjectRef, annotation, is_deleting, metadata};
 use lockstep_engine::random::Random;
 use lockstep_external::hypershift;
 use lockstep_external::registry::Health;
@@ -123,6 +123,16 @@ pub(super) fn settle(client: &mut dyn Client) {
             if object["metadata"]["annotations"]["squatter"].is_string() {
                 client.delete(&reference(&kind, &object));
             }
+        }
+    }
+    for name in BRIDGES {
+        let namespace = names::control_plane_namespace(&Name::new(NAMESPACE, name));
+        let namespace = ObjectRef::cluster(&names::namespace(), &namespace);
+        let found = client.server().object(&namespace);
+        let is_squatter = found.is_some_and(|it| annotation(it, "squatter").is_some());
+        // A HostedCluster that was created at the same time uses the namespace.
+        if is_squatter && client.server().object(&hosted_cluster(name)).is_none() {
+            client.delete(&namespace);
         }
     }
     restore_keys(client);
@@ -415,7 +425,16 @@ fn occupy(client: &mut dyn Client, random: &mut Random) {
     let name = random.pick(&BRIDGES);
     let metadata =
         |name: &str| json!({ "namespace": NAMESPACE, "name": name, "annotations": { "squatter": "yes" } });
-    let (kind, object): (Arc<Kind>, Value) = match random.below(5) {
+    let (kind, object): (Arc<Kind>, Value) = match random.below(6) {
+        5 => {
+            // HyperShift uses a namespace that appears after the HostedCluster.
+            if client.server().object(&hosted_cluster(name)).is_some() {
+                return;
+            }
+            let namespace = names::control_plane_namespace(&Name::new(NAMESPACE, name));
+            let metadata = json!({ "name": namespace, "annotations": { "squatter": "yes" } });
+            (names::namespace(), json!({ "metadata": metadata }))
+        }
         4 => {
             let spec = json!({
                 "release": { "image": IMAGES[0] },

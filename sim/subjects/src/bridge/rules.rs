@@ -14,6 +14,7 @@ mod advice;
 mod encryption;
 mod injected;
 mod judged;
+mod namespaces;
 mod own_pool;
 mod summary;
 mod timeout;
@@ -126,6 +127,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         name: "a_cluster_is_created_after_its_key",
         sentence: "A HostedCluster that encrypts etcd is created only when its key exists, or existed a moment ago.",
         holds: encryption::a_cluster_is_created_after_its_key,
+    },
+    Invariant {
+        name: "no_namespace_is_taken_over",
+        sentence: "No HostedCluster is created while another client has had the namespace of its control plane for minutes: HyperShift would delete that namespace.",
+        holds: namespaces::no_namespace_is_taken_over,
     },
     Invariant {
         name: "pools_do_not_overlap",

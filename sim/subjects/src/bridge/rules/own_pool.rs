@@ -20,7 +20,7 @@ fn addresses(pool: &Value) -> impl Iterator<Item = IpAddr> {
 }
 
 /// Returns whether an object has matched all the time in the last minutes.
-fn has_long_been(moment: &Moment<'_>, object: &ObjectRef, is_so: impl Fn(&Value) -> bool) -> bool {
+pub(super) fn has_long_been(moment: &Moment<'_>, object: &ObjectRef, is_so: impl Fn(&Value) -> bool) -> bool {
     let versions = moment.history.versions(object);
     let ends = versions.iter().skip(1).map(|next| next.at).chain([moment.entry.at]);
     let since = moment.entry.at.saturating_sub(STALE);
