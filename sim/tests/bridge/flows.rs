@@ -157,6 +157,32 @@ fn another_name_of_the_same_release_is_no_upgrade() {
     }
 }
 
+/// A change that HyperShift can't make does not hide an upgrade, or that HyperShift can't continue it.
+#[test]
+fn an_upgrade_is_reported_beside_a_change_that_is_ignored() {
+    let immutable = json!({ "controlPlaneAvailabilityPolicy": "SingleReplica" });
+    let ignored = "HyperShift can't change controlPlaneAvailabilityPolicy";
+    let mut bench = scenarios::upgrade_under_way();
+    bench.change("prod", &immutable);
+    bench.settle();
+    let (applied, message) = bench.condition("prod", "SpecApplied");
+    assert_eq!(applied, "False/ImmutableFieldChanged");
+    let progress = format!("the HostedCluster is upgraded to {UPGRADE} (version 4.20.1 is Partial)");
+    assert!(message.contains(ignored) && message.contains(&progress), "{message}");
+
+    let mut bench = scenarios::immutable_changed();
+    let bad = "registry.example.com/ocp-release:4.20.7-bad";
+    let image = bench.registry().images[UPGRADE].clone();
+    bench.registry().images.insert(bad.to_owned(), image);
+    bench.change("prod", &json!({ "ocpReleaseImage": bad }));
+    bench.settle();
+    let (applied, message) = bench.condition("prod", "SpecApplied");
+    assert_eq!(applied, "False/UpdateRefused");
+    let refused = "HyperShift can't upgrade the HostedCluster: Blocked: ";
+    assert!(message.starts_with(refused) && message.contains(ignored), "{message}");
+    assert!(bench.events().contains(&format!("Warning UpdateRefused: {refused}")), "{}", bench.events());
+}
+
 /// Before the first node joins, no version of the whole cluster is complete.
 #[test]
 fn a_cluster_without_nodes_is_upgraded_with_its_control_plane() {

@@ -127,6 +127,13 @@ const TABLE: &[Line] = &[
         "the server refuses the change",
         when::update_refused,
     ),
+    line(
+        "SpecApplied",
+        "False/UpdateRefused",
+        "Ready",
+        "HyperShift can't go on with the new image, and a field changes that it can't change",
+        when::upgrade_blocked_and_immutable_changed,
+    ),
     line("HostedClusterCreated", "True/Created", "Ready", "the HostedCluster exists", Bench::ready),
     line(
         "HostedClusterCreated",

@@ -315,6 +315,14 @@ pub(super) fn upgrade_paused() -> Bench {
     after(|bench| {
         pause(bench, &json!("true"));
         bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
+/// The same, and a field changes that HyperShift can't change.
+pub(super) fn upgrade_blocked_and_immutable_changed() -> Bench {
+    let mut bench = upgrade_blocked();
+    bench.change("prod", &json!({ "controlPlaneAvailabilityPolicy": "SingleReplica" }));
+    bench.cluster.advance(Duration::from_mins(3));
+    bench
+}
+
     })
 }
 

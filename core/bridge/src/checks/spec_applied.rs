@@ -48,15 +48,20 @@ pub fn judge(snapshot: &BridgeSnapshot<'_>) -> Option<Finding> {
         ("etcdEncryption", wanted.etcd_encryption.is_none() || spec["secretEncryption"].is_object()),
     ];
     let ignored: Vec<&str> = fields.iter().filter(|(_, holds)| !holds).map(|(field, _)| *field).collect();
-    Some(finding(if ignored.is_empty() {
-        applied(snapshot, existing)
-    } else {
-        let message = format!(
-            "the HostedCluster keeps what it was created with, because HyperShift can't change {}: put the former value back, \
-             or re-create the cluster",
-            ignored.join(", ")
-        );
-        (Status::False, reason::IMMUTABLE_FIELD_CHANGED, message)
+    let (status, reason, message) = applied(snapshot, existing);
+    if ignored.is_empty() {
+        return Some(finding((status, reason, message)));
+    }
+    let kept = format!(
+        "the HostedCluster keeps what it was created with, because HyperShift can't change {}: put the former value back, \
+         or re-create the cluster",
+        ignored.join(", ")
+    );
+    // A change that is ignored does not hide the state of the others (decision 29).
+    Some(finding(match status {
+        Status::False => (status, reason, format!("{message}; {kept}")),
+        Status::Unknown => (Status::False, reason::IMMUTABLE_FIELD_CHANGED, format!("{kept}; {message}")),
+        Status::True => (Status::False, reason::IMMUTABLE_FIELD_CHANGED, kept),
     }))
 }
 
@@ -70,7 +75,7 @@ fn sets(capabilities: &Value) -> BTreeMap<&str, BTreeSet<&str>> {
     sets.filter(|(_, names)| !names.is_empty()).collect()
 }
 
-/// Returns whether a HostedCluster and its NodePool match the spec, if no immutable field differs.
+/// Returns whether a HostedCluster and its NodePool match the spec, apart from the fields that HyperShift can't change.
 fn applied(snapshot: &BridgeSnapshot<'_>, existing: &Value) -> (Status, &'static str, String) {
     let pending = || {
         let message = "the HostedCluster or the NodePool is not as the spec says yet".to_owned();
