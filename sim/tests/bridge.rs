@@ -41,6 +41,8 @@ mod refusal;
 mod replay;
 #[path = "bridge/scale.rs"]
 mod scale;
+#[path = "bridge/retries.rs"]
+mod retries;
 #[path = "bridge/scenarios.rs"]
 mod scenarios;
 #[path = "bridge/validation.rs"]

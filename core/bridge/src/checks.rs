@@ -22,6 +22,7 @@ pub mod own_pool;
 pub mod prerequisites;
 pub mod readiness;
 pub mod release_image;
+pub mod retried;
 pub mod spec_applied;
 pub mod unmet;
 pub mod unwatched;

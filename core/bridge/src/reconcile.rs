@@ -148,7 +148,12 @@ impl Controller {
         now: Now,
     ) -> Next<Stage> {
         progress.written.insert(managed);
-        match only(outcomes).object() {
+        let answer = only(outcomes).object();
+        if managed == ManagedObject::HostedCluster {
+            let failures = &mut self.store.memories.entry(key.clone()).or_default().cluster_failures;
+            *failures = if answer.is_ok() { 0 } else { failures.saturating_add(1) };
+        }
+        match answer {
             Ok(object) => {
                 if let (ManagedObject::DpuCluster, Some(_)) = (managed, &progress.dpu_cluster) {
                     progress.dpu_cluster = Some(Ok(Source::DpuClusters.trim(&object)));

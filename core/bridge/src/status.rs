@@ -11,6 +11,7 @@ use lockstep_engine::time::Now;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::checks::retried::retried;
 use super::checks::unmet::Unmet;
 use super::checks::unwatched::{unwatched, unwatched_bridges};
 use super::checks::{
@@ -159,33 +160,52 @@ fn findings(snapshot: &BridgeSnapshot<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns the failure of a write that is not temporary.
-fn refusal<'a>(snapshot: &BridgeSnapshot<'a>, object: ManagedObject) -> Option<&'a Failure> {
-    let failure = snapshot.failure(object)?;
-    (!failure.passes()).then_some(failure)
+/// The number of failures in a row from which a temporary failure to create the HostedCluster is reported as `CreationFailed`.
+const FAILURES_MAX: u32 = 3;
+
+/// Sets a condition from a failure that does not pass. A temporary one is only named: most such requests succeed at the next attempt
+/// (decision 31), and one that has taken effect nevertheless is not.
+fn blame(finding: &mut Finding, failure: &Failure, reason: &'static str, what: &str) {
+    if !failure.passes() {
+        refuse(finding, failure, reason, what);
+    } else if finding.status != Status::True {
+        finding.message = retried(&finding.message, failure);
+    }
+}
+
+fn refuse(finding: &mut Finding, failure: &Failure, reason: &'static str, what: &str) {
+    finding.status = Status::False;
+    finding.reason = reason;
+    finding.message = format!("{what}: {}", failure.message);
 }
 
 fn created(snapshot: &BridgeSnapshot<'_>) -> Finding {
     let mut finding = hosted_cluster::created(snapshot);
-    if let (Some(failure), None) =
-        (refusal(snapshot, ManagedObject::HostedCluster), snapshot.hosted_cluster().ours())
-    {
-        finding.status = Status::False;
-        finding.reason = reason::CREATION_FAILED;
-        finding.message = format!("the HostedCluster can't be created: {}", failure.message);
+    let (reason, what) = (reason::CREATION_FAILED, "the HostedCluster can't be created");
+    match (snapshot.failure(ManagedObject::HostedCluster), snapshot.hosted_cluster().ours()) {
+        (Some(failure), None) if snapshot.memory.cluster_failures >= FAILURES_MAX => {
+            refuse(&mut finding, failure, reason, what);
+        }
+        (Some(failure), None) => blame(&mut finding, failure, reason, what),
+        _ => {}
     }
     finding
 }
 
 fn applied(snapshot: &BridgeSnapshot<'_>) -> Option<Finding> {
     let mut finding = spec_applied::judge(snapshot)?;
-    for (part, what) in
-        [(ManagedObject::HostedCluster, "HostedCluster"), (ManagedObject::NodePool, "NodePool")]
-    {
-        if let Some(failure) = refusal(snapshot, part) {
-            finding.status = Status::False;
-            finding.reason = reason::UPDATE_REFUSED;
-            finding.message = format!("the {what} can't be changed: {}", failure.message);
+    let parts = [
+        (ManagedObject::HostedCluster, "the HostedCluster can't be changed"),
+        (ManagedObject::NodePool, "the NodePool can't be changed"),
+    ];
+    let failures = parts.into_iter().filter_map(|(part, what)| Some((snapshot.failure(part)?, what)));
+    let (temporary, refused): (Vec<_>, Vec<_>) = failures.partition(|(failure, _)| failure.passes());
+    for (failure, what) in refused.into_iter().chain(temporary) {
+        // Neither a field that is ignored nor the other object's failure is hidden.
+        let known = (finding.status == Status::False).then(|| finding.message.clone());
+        blame(&mut finding, failure, reason::UPDATE_REFUSED, what);
+        if let Some(known) = known.filter(|_| !failure.passes()) {
+            finding.message = format!("{}; {known}", finding.message);
         }
     }
     Some(finding)
@@ -193,33 +213,28 @@ fn applied(snapshot: &BridgeSnapshot<'_>) -> Option<Finding> {
 
 fn pool(snapshot: &BridgeSnapshot<'_>) -> Finding {
     let mut finding = node_pool::judge(snapshot);
-    if let (Some(failure), None) = (refusal(snapshot, ManagedObject::NodePool), snapshot.node_pool().ours()) {
-        finding.status = Status::False;
-        finding.reason = reason::NODE_POOL_CREATION_FAILED;
-        finding.message = format!("the NodePool can't be created: {}", failure.message);
+    if let (Some(failure), None) = (snapshot.failure(ManagedObject::NodePool), snapshot.node_pool().ours()) {
+        blame(&mut finding, failure, reason::NODE_POOL_CREATION_FAILED, "the NodePool can't be created");
     }
     finding
 }
 
 fn exposed(snapshot: &BridgeSnapshot<'_>, unmet: &[Unmet]) -> Finding {
     let mut finding = exposure::judge(snapshot, unmet);
-    if let Some(failure) = refusal(snapshot, ManagedObject::Service) {
-        finding.status = Status::False;
-        finding.reason = reason::SERVICE_CREATION_FAILED;
-        finding.message =
-            format!("{} can't be given its address: {}", service_title(snapshot.key), failure.message);
+    if let Some(failure) = snapshot.failure(ManagedObject::Service) {
+        let what = format!("{} can't be given its address", service_title(snapshot.key));
+        blame(&mut finding, failure, reason::SERVICE_CREATION_FAILED, &what);
     }
     finding
 }
 
 fn injected(snapshot: &BridgeSnapshot<'_>) -> Finding {
     let mut finding = kubeconfig::judge(snapshot);
-    let failure = refusal(snapshot, ManagedObject::Secret(SecretRole::Kubeconfig))
-        .or_else(|| refusal(snapshot, ManagedObject::DpuCluster));
-    if let Some(failure) = failure {
-        finding.status = Status::False;
-        finding.reason = reason::INJECTION_FAILED;
-        finding.message = format!("the DPUCluster can't be given the kubeconfig: {}", failure.message);
+    let parts = [ManagedObject::Secret(SecretRole::Kubeconfig), ManagedObject::DpuCluster];
+    let failures = || parts.into_iter().filter_map(|part| snapshot.failure(part));
+    if let Some(failure) = failures().find(|failure| !failure.passes()).or_else(|| failures().next()) {
+        let what = "the DPUCluster can't be given the kubeconfig";
+        blame(&mut finding, failure, reason::INJECTION_FAILED, what);
     }
     finding
 }

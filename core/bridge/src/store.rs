@@ -67,6 +67,9 @@ pub struct Memory {
     pub image: Option<Checked>,
     /// The last request to MetalLB for a free address.
     pub asked: Option<AddressRequest>,
+    /// The number of writes of the HostedCluster that have failed since the last one that succeeded.
+    #[serde(default)]
+    pub cluster_failures: u32,
     /// What was announced of the status.
     #[serde(default)]
     pub announced: Option<Announced>,

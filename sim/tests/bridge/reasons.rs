@@ -158,6 +158,13 @@ const TABLE: &[Line] = &[
     ),
     line(
         "HostedClusterCreated",
+        "False/CreationFailed",
+        "Failed",
+        "the server fails whenever it is to create the HostedCluster",
+        when::creation_unavailable,
+    ),
+    line(
+        "HostedClusterCreated",
         "False/Deleted",
         "Failed",
         "another client deletes the HostedCluster, which takes its time",

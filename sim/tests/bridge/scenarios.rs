@@ -48,14 +48,14 @@ pub(super) fn unserved(kind: &str) -> Bench {
 }
 
 /// Refuses every request of the Bridge that matches.
-fn refuse(bench: &mut Bench, class: ErrorKind, fits: impl Fn(&Action) -> bool + 'static) {
+pub(super) fn refuse(bench: &mut Bench, class: ErrorKind, fits: impl Fn(&Action) -> bool + 'static) {
     let refused = move |_, action: &Action| {
         if fits(action) { FaultVerdict::failed(class) } else { FaultVerdict::Served }
     };
     bench.cluster.interfere(refused);
 }
 
-fn is(action: &Action, name: &str, kind: &str) -> bool {
+pub(super) fn is(action: &Action, name: &str, kind: &str) -> bool {
     action.name() == name && action.target().is_some_and(|target| target.kind.kind == kind)
 }
 
@@ -143,6 +143,11 @@ pub(super) fn foreign_hosted_cluster() -> Bench {
 
 pub(super) fn creation_forbidden() -> Bench {
     with(|bench| refuse(bench, ErrorKind::Forbidden, |action| is(action, "create", "HostedCluster")))
+}
+
+/// The API server can't create HostedClusters for now: for example, HyperShift's webhook does not answer.
+pub(super) fn creation_unavailable() -> Bench {
+    with(|bench| refuse(bench, ErrorKind::Unavailable, |action| is(action, "create", "HostedCluster")))
 }
 
 /// Another client's finalizer blocks the deletion of the HostedCluster.
@@ -310,11 +315,6 @@ pub(super) fn upgrade_blocked() -> Bench {
     })
 }
 
-/// An upgrade is requested while HyperShift is paused.
-pub(super) fn upgrade_paused() -> Bench {
-    after(|bench| {
-        pause(bench, &json!("true"));
-        bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
 /// The same, and a field changes that HyperShift can't change.
 pub(super) fn upgrade_blocked_and_immutable_changed() -> Bench {
     let mut bench = upgrade_blocked();
@@ -323,6 +323,11 @@ pub(super) fn upgrade_blocked_and_immutable_changed() -> Bench {
     bench
 }
 
+/// An upgrade is requested while HyperShift is paused.
+pub(super) fn upgrade_paused() -> Bench {
+    after(|bench| {
+        pause(bench, &json!("true"));
+        bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
     })
 }
 

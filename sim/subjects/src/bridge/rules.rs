@@ -54,6 +54,11 @@ pub(super) const INVARIANTS: &[Invariant] = &[
         holds: summary::ready_names_its_obstacle,
     },
     Invariant {
+        name: "failed_requests_are_named",
+        sentence: "At the end of a pass that fails because of an object that the Bridge reads or writes, the status has the cause.",
+        holds: summary::failed_requests_are_named,
+    },
+    Invariant {
         name: "ready_means_available",
         sentence: "A bridge is Ready only if the HostedCluster was available according to everything that the process received.",
         holds: ready_means_available,

@@ -1,6 +1,9 @@
 //! The phase and `Ready` summarize the other conditions, as the documentation of the Bridge defines it.
 
 use lockstep_bridge::names::{self, condition, reason};
+use lockstep_engine::machine::{Note, ReconcileResult};
+use lockstep_engine::object::is_deleting;
+use lockstep_sim::cluster::{Author, What};
 use lockstep_sim::conditions;
 use lockstep_sim::invariant::Moment;
 use serde_json::Value;
@@ -79,6 +82,43 @@ pub(super) fn ready_names_its_obstacle(moment: &Moment<'_>) -> Result<(), String
         };
         (!obstacles.iter().any(is_named))
             .then(|| format!("{} waits for {obstacles:?}, and none of them says {text:?}", pass.object))
+    }))
+}
+
+/// The objects that the Bridge reads and writes, as the reason of a failed pass names them, with the conditions that can report it.
+const REPORTED_BY: [(&str, &[&str]); 10] = [
+    ("the HostedCluster: ", &[condition::HOSTED_CLUSTER_CREATED, condition::SPEC_APPLIED]),
+    ("the NodePool: ", &[condition::NODE_POOL_READY, condition::SPEC_APPLIED]),
+    ("the API server's Service: ", &[condition::SERVICE_EXPOSURE_READY]),
+    ("the kubeconfig: ", &[condition::KUBECONFIG_INJECTED]),
+    ("the DPUCluster: ", &[condition::KUBECONFIG_INJECTED]),
+    ("the pull secret: ", &[condition::PREREQUISITES_MET]),
+    ("the SSH keys: ", &[condition::PREREQUISITES_MET]),
+    ("the key for etcd: ", &[condition::PREREQUISITES_MET]),
+    ("the IPAddressPool: ", &[condition::PREREQUISITES_MET]),
+    ("the L2Advertisement: ", &[condition::PREREQUISITES_MET]),
+];
+
+pub(super) fn failed_requests_are_named(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Stepped { process, step, .. } = &moment.entry.what else { return Ok(()) };
+    first(step.notes.iter().filter_map(|note| {
+        let Note::Reconciled { object, result: ReconcileResult::Failed { reason, .. }, .. } = note else {
+            return None;
+        };
+        let found = REPORTED_BY.iter().find_map(|(title, by)| Some((reason.strip_prefix(title)?, by)));
+        let ((_, cause), by) = found.and_then(|(failure, by)| Some((failure.split_once(": ")?, by)))?;
+        let last = moment.history.versions(object).last()?;
+        let bridge = last.object.as_deref().filter(|bridge| !is_deleting(bridge))?;
+        // What another client has written since is corrected in the next pass.
+        let is_own = object.kind == names::bridge() && last.by == Author::Process(*process);
+        let is_named = |name: &&str| {
+            let found = conditions::find(bridge, name);
+            found.is_some_and(|it| it["message"].as_str().is_some_and(|message| message.contains(cause)))
+        };
+        // The request has taken effect although it failed.
+        let has_worked = by.last().is_some_and(|name| conditions::is(bridge, name, "True"));
+        (is_own && !has_worked && !by.iter().any(is_named))
+            .then(|| format!("a pass over {object} failed ({reason}), and none of {by:?} says so"))
     }))
 }
 
