@@ -21,6 +21,8 @@ mod failures;
 mod flows;
 #[path = "bridge/judgement.rs"]
 mod judgement;
+#[path = "bridge/kubeconfig.rs"]
+mod kubeconfig;
 #[path = "bridge/namespaces.rs"]
 mod namespaces;
 #[path = "bridge/objects.rs"]
@@ -39,10 +41,10 @@ mod recorded;
 mod refusal;
 #[path = "bridge/replay.rs"]
 mod replay;
-#[path = "bridge/scale.rs"]
-mod scale;
 #[path = "bridge/retries.rs"]
 mod retries;
+#[path = "bridge/scale.rs"]
+mod scale;
 #[path = "bridge/scenarios.rs"]
 mod scenarios;
 #[path = "bridge/validation.rs"]

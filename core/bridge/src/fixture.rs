@@ -111,6 +111,12 @@ impl Fixture {
         self
     }
 
+    /// The DPUCluster uses a kubeconfig.
+    pub(crate) fn uses(&mut self, kubeconfig: &str) -> &mut Self {
+        self.dpu_cluster = Ok(Some(json!({ "spec": { "kubeconfig": kubeconfig } })));
+        self
+    }
+
     /// There is no DPUCluster.
     pub(crate) fn without_dpu_cluster(&mut self) -> &mut Self {
         self.dpu_cluster = Ok(None);

@@ -131,7 +131,7 @@ pub fn serves(snapshot: &BridgeSnapshot<'_>) -> bool {
 }
 
 /// Returns whether `Provisioned` reports that this HostedCluster was ready. The condition may refer to an earlier one.
-fn was_ready(snapshot: &BridgeSnapshot<'_>) -> bool {
+pub fn was_ready(snapshot: &BridgeSnapshot<'_>) -> bool {
     let created = snapshot.hosted_cluster().ours().and_then(creation);
     snapshot.bridge.condition(condition::PROVISIONED).is_some_and(|before| {
         before.status == "True" && created.is_none_or(|created| before.last_transition_time.0 >= created)

@@ -75,7 +75,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "an_available_cluster_is_not_failed",
-        sentence: "A bridge with an available HostedCluster is not Failed because of HyperShift's reports about an upgrade, a pause or its registry, or because of a pending address.",
+        sentence: "A bridge with an available HostedCluster is not Failed because of HyperShift's reports about an upgrade, a pause or its registry, because of a pending address, or because of a kubeconfig that is renewed while the DPUCluster uses its copy.",
         holds: an_available_cluster_is_not_failed,
     },
     Invariant {
@@ -410,7 +410,12 @@ fn an_available_cluster_is_not_failed(moment: &Moment<'_>) -> Result<(), String>
         && conditions::is(new, condition::NODE_POOL_READY, "True")
         && is_injected
         && judged::is_reachable(moment, process, new);
-    if is_by_nodes || is_by_block || is_by_degradation || is_by_address {
+    let is_by_renewal = because(condition::READY, reason::WAITING_FOR_INFRASTRUCTURE)
+        && because(condition::KUBECONFIG_INJECTED, reason::KUBECONFIG_PENDING)
+        && conditions::is(new, condition::SERVICE_EXPOSURE_READY, "True")
+        && conditions::is(new, condition::PROVISIONED, "True")
+        && injected::is_connected(moment, process, new);
+    if is_by_nodes || is_by_block || is_by_degradation || is_by_address || is_by_renewal {
         return Err(format!("{object} is called Failed for {}", new["status"]["message"]));
     }
     Ok(())

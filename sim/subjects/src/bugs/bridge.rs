@@ -83,6 +83,11 @@ pub(super) const BUGS: &[Bug] = &[
         "When a HostedCluster is deleted, its DPUCluster loses its kubeconfig.",
         plant::<kubeconfig::Disconnects>,
     ),
+    bug(
+        "treats_a_renewal_as_a_failure",
+        "A cluster that serves is Failed while the copy of its kubeconfig is brought up to date.",
+        plant::<kubeconfig::RenewalFails>,
+    ),
     bug("hides_degradation", "A degraded HostedCluster is reported as healthy.", plant::<HidesDegradation>),
     bug(
         "raises_the_nodepool_early",

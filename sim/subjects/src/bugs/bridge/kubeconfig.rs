@@ -1,6 +1,6 @@
 //! Mistakes with the kubeconfigs of DPUClusters.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockstep_engine::action::{Action, KubeRequest, Outcome, Request, Success};
@@ -11,6 +11,7 @@ use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
 use super::super::common::{Extra, as_if_done, is};
+use super::super::requests::status_patch;
 
 #[derive(Default)]
 pub(super) struct NeverInjects;
@@ -102,5 +103,46 @@ impl Flaw for Disconnects {
                 self.extra.ask(step, disconnect(target.clone()));
             }
         }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct RenewalFails {
+    /// The times at which the conditions of bridges became False.
+    since: BTreeMap<(ObjectRef, String), Value>,
+}
+
+impl Flaw for RenewalFails {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        let (target, patch) = status_patch(&mut request.action)?;
+        let mut changed = Value::clone(patch);
+        let status = &mut changed["status"];
+        let conditions = status.get_mut("conditions")?.as_array_mut()?;
+        let is_renewed = conditions.iter().any(|condition| {
+            condition["type"] == "KubeconfigInjected"
+                && condition["status"] == "True"
+                && condition["message"].as_str().is_some_and(|it| it.contains("-dpucluster-kubeconfig, "))
+        });
+        if !is_renewed {
+            self.since.retain(|(bridge, _), _| bridge != target);
+            return None;
+        }
+        for condition in conditions {
+            let reason = match condition["type"].as_str()? {
+                "KubeconfigInjected" => "KubeconfigPending",
+                "Ready" => "WaitingForInfrastructure",
+                _ => continue,
+            };
+            let key = (target.clone(), reason.to_owned());
+            let since = self.since.entry(key).or_insert_with(|| condition["lastTransitionTime"].clone());
+            condition["lastTransitionTime"] = since.clone();
+            condition["status"] = json!("False");
+            condition["reason"] = json!(reason);
+        }
+        if status["phase"] == "Ready" {
+            status["phase"] = json!("Failed");
+        }
+        *patch = Arc::new(changed);
+        None
     }
 }
