@@ -84,7 +84,7 @@ pub enum ErrorKind {
     KindNotServed,
     /// 409 `AlreadyExists`.
     AlreadyExists,
-    /// 409 `Conflict`: a precondition did not hold.
+    /// 409 `Conflict`: a precondition did not hold. Or 403, for a create in a namespace that is being deleted.
     Conflict,
     /// 400, 405, 413, 415 or 422: the request itself is invalid and a retry would fail again.
     Invalid,

@@ -212,7 +212,8 @@ fn kinds(api_version: &str, list: APIResourceList) -> Vec<Arc<Kind>> {
 /// | other 5xx | unavailable: it did not take effect |
 /// | everything else | invalid |
 ///
-/// [`decode`] recognises an apply that does not fit its kind's schema, which has code 500 as well: it is invalid.
+/// [`decode`] recognises an apply that does not fit its kind's schema, which has code 500 as well: it is invalid. It also recognises a
+/// create in a namespace that is being deleted, which has code 403 as well: it is a conflict.
 pub fn class(code: u16, status: &Status) -> ErrorKind {
     let reason = status.reason.as_str();
     match code {
@@ -239,12 +240,20 @@ pub fn class(code: u16, status: &Status) -> ErrorKind {
 /// schema, or a value of another type. Every retry gets the same answer.
 const UNFIT: &str = "failed to create typed patch object";
 
+/// Returns whether the answer refuses a new object because its namespace is being deleted. That passes with the namespace, and no
+/// permission is missing, although the code is 403.
+fn is_terminating(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+}
+
 /// Returns the failure of an unsuccessful answer. Its body is a `Status`, or plain text if a proxy or a filter in front of
 /// the API has answered.
 fn from_answer(code: StatusCode, retry_after: Option<&str>, body: &[u8]) -> Failure {
     let mut status = serde_json::from_slice::<Status>(body).unwrap_or_default();
     let class = match (code, status.reason.as_str()) {
         (StatusCode::INTERNAL_SERVER_ERROR, "") if status.message.starts_with(UNFIT) => ErrorKind::Invalid,
+        (StatusCode::FORBIDDEN, _) if is_terminating(&status) => ErrorKind::Conflict,
         _ => class(code.as_u16(), &status),
     };
     let message = if status.message.is_empty() {
@@ -325,6 +334,22 @@ mod tests {
         }
         let busy = br#"{"kind":"Status","reason":"ServiceUnavailable","message":"not yet","code":503}"#;
         assert_eq!(class(busy), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn a_namespace_that_is_being_deleted_is_no_missing_permission() {
+        let refused = |causes: Value| {
+            let status = json!({
+                "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403,
+                "message": "configmaps \"a\" is forbidden: no", "details": { "name": "a", "causes": causes },
+            });
+            from_answer(StatusCode::FORBIDDEN, None, status.to_string().as_bytes()).class
+        };
+        let terminating = json!([{
+            "reason": "NamespaceTerminating", "message": "namespace team is being terminated", "field": "metadata.namespace",
+        }]);
+        assert_eq!(refused(terminating), ErrorKind::Conflict);
+        assert_eq!(refused(json!([])), ErrorKind::Forbidden);
     }
 
     #[test]

@@ -242,3 +242,33 @@ fn a_label_that_comes_back_at_once_is_heeded_though_the_watch_of_bindings_lags()
     assert_eq!(bench.binding("team").expect("is bound")["metadata"]["uid"], after["metadata"]["uid"]);
     assert!(bench.ready("team").starts_with("True ResourcesApplied"), "{}", bench.ready("team"));
 }
+
+/// The API server refuses new objects in a namespace that is being deleted with code 403. No permission is missing.
+#[test]
+fn a_namespace_that_is_being_deleted_lacks_no_permission() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "1")]);
+    bench.namespace("team", None);
+    let held = serde_json::json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "held", "finalizers": ["example.com/hold"] } });
+    bench.post("/api/v1/namespaces/team/configmaps", &held);
+    bench.settle();
+    let is_bind = |action: &Action| matches!(action, Action::Kube(KubeRequest::Apply { target, .. }) if target.name == "team");
+    bench.cluster.interfere(move |_, action| {
+        if is_bind(action) { FaultVerdict::failed(ErrorKind::Unavailable) } else { FaultVerdict::Served }
+    });
+    bench.label("team", Some("web"));
+    bench.cluster.advance(Duration::from_secs(1));
+    bench.cluster.interfere(|_, _| FaultVerdict::Served);
+    bench.cluster.weather = Box::new(Slow("Namespace", 0));
+    bench.delete("/api/v1/namespaces/team");
+    bench.cluster.journal.clear();
+    bench.cluster.advance(Duration::from_mins(1));
+    let failures: Vec<ErrorKind> = bench.carried().filter_map(|carried| carried.failed).collect();
+    assert!(
+        !failures.is_empty() && failures.iter().all(|class| *class == ErrorKind::Conflict),
+        "{failures:?}"
+    );
+    let complaints =
+        bench.cluster.notes().filter(|note| format!("{note:?}").contains("BindingRefused")).count();
+    assert_eq!(complaints, 0);
+}
