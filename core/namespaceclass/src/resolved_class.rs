@@ -182,12 +182,19 @@ impl Content {
     }
 }
 
-/// Returns the API versions that must be discovered before [`resolve`] can decide.
-pub fn unknown_api_versions(resources: &[Value], kinds: &Kinds) -> BTreeSet<String> {
+/// Returns the API versions that must be discovered before [`resolve`] can decide: those of kinds that are not known, or that can't
+/// be used as they are known, although that may change.
+pub fn undiscovered(
+    resources: &[Value],
+    kinds: &Kinds,
+    is_current: impl Fn(&Arc<Kind>) -> bool,
+) -> BTreeSet<String> {
     let named = resources.iter().filter_map(|resource| {
         let (api_version, kind) = (resource["apiVersion"].as_str()?, resource["kind"].as_str()?);
-        let unknown = is_api_version(api_version) && kinds.find(api_version, kind).is_none();
-        unknown.then(|| api_version.to_owned())
+        let found = kinds.find(api_version, kind);
+        let is_known =
+            found.is_some_and(|found| !may_change(&found) || (found.namespaced && is_current(&found)));
+        (is_api_version(api_version) && !is_known).then(|| api_version.to_owned())
     });
     named.collect()
 }
@@ -294,10 +301,11 @@ fn judge(
         return Err(problem(format!("{kind} {name} belongs to this operator itself; remove it")));
     }
     if !found.namespaced {
-        return Err(problem(format!(
+        let message = format!(
             "{kind} {name} is cluster-scoped; a class holds only namespaced kinds: remove it and create it once, \
              outside of the class"
-        )));
+        );
+        return Err(Problem { index, message, may_pass: may_change(&found) });
     }
     let used = if variables.is_empty() { Ok(None) } else { placeholders::used(resource, variables) };
     let used = used.map_err(|mistake| problem(format!("{kind} {name}: {mistake}")))?;
@@ -309,6 +317,12 @@ fn judge(
         )));
     }
     Ok(entry)
+}
+
+/// Returns whether the kind may be gone later, or have another scope: that of a CRD, which is removed and created again. The groups of
+/// CRDs contain a dot. The kinds of other groups, such as that of a ConfigMap, never change.
+fn may_change(kind: &Kind) -> bool {
+    kind.group.contains('.')
 }
 
 fn is_own(kind: &Kind) -> bool {

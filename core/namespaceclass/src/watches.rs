@@ -208,11 +208,9 @@ impl Control for Controller {
     }
 
     fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
-        // The kind may be gone altogether: it is discovered again before its classes are validated again. Discovery may be
-        // stale, so this is done each time that the watch gets this answer.
+        // Discovery may be stale, so this is done each time that the watch gets this answer.
         if failure.class == ErrorKind::KindNotServed {
-            self.store.kinds.forget(&kind.api_version());
-            self.wake_classes_using(kind);
+            self.not_served(kind);
         }
         if !matches!(Watched::of(kind), Watched::Resources) {
             if self.store.refuse_own(kind, failure) {
@@ -243,6 +241,13 @@ impl Controller {
     /// Enqueues all classes. There are few of them, but a binding in every namespace.
     fn wake_classes(&mut self) {
         self.outbox.woken.extend(self.store.classes.iter().map(|(name, _)| Key::Class(name.clone())));
+    }
+
+    /// Continues after an answer that a kind is not served. The kind may be gone altogether: it is discovered again before its classes
+    /// are validated again.
+    pub(super) fn not_served(&mut self, kind: &Kind) {
+        self.store.kinds.forget(&kind.api_version());
+        self.wake_classes_using(kind);
     }
 
     fn wake_bindings_using(&mut self, kind: &Kind) {

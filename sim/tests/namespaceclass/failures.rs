@@ -111,6 +111,27 @@ fn a_forbidden_kind_is_named_with_the_remedy() {
     insta::assert_snapshot!(bench.ready("team"));
 }
 
+/// The CRD may be gone although its watch has not failed yet.
+#[test]
+fn a_kind_that_an_apply_or_a_read_does_not_find_is_discovered_again() {
+    for name in ["apply", "get"] {
+        let mut bench = Bench::new();
+        bench.define("web", &[settings("a", "1")]);
+        bench.namespace("team", Some("web"));
+        bench.settle();
+        bench.cluster.journal.clear();
+        bench.cluster.interfere(move |_, action| {
+            let fits = action.name() == name && action.target().is_some_and(|it| it.kind.kind == "ConfigMap");
+            if fits { FaultVerdict::failed(ErrorKind::KindNotServed) } else { FaultVerdict::Served }
+        });
+        bench.update("web", &[settings("a", "1"), settings("b", "1")]);
+        bench.cluster.advance(Duration::from_mins(1));
+        let is_discovery = |action: &Action| matches!(action, Action::Kube(KubeRequest::Discover { .. }));
+        let discoveries = bench.carried().filter(|carried| is_discovery(&carried.action)).count();
+        assert!((1..20).contains(&discoveries), "{name}: {discoveries} in a minute");
+    }
+}
+
 #[test]
 fn a_jumping_wall_clock_changes_nothing() {
     for jump in [-86_400_000, 86_400_000] {

@@ -22,7 +22,9 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::{AppliedResource, NamespaceClassBindingStatus};
-use lockstep_engine::action::{Action, Answer as _, Failure, KubeRequest, Outcome, Success, next, only};
+use lockstep_engine::action::{
+    Action, Answer as _, ErrorKind, Failure, KubeRequest, Outcome, Success, next, only,
+};
 use lockstep_engine::object::{Kind, ObjectRef, Uid, is_deleting};
 use lockstep_engine::scheduler::{Next, Verdict};
 use lockstep_engine::time::Now;
@@ -299,7 +301,9 @@ impl Controller {
             }
         }
         for (resource, kind) in stale {
-            match self.judge(name, &work.binding, next(&mut outcomes)) {
+            let outcome = next(&mut outcomes);
+            self.notice_missing_kind(&entry.kind, &outcome);
+            match self.judge(name, &work.binding, outcome) {
                 Ok(found) => work.surveyed_stale(resource, &kind, found),
                 Err(failure) => {
                     let what = format!("{} {}: reading it", resource.kind, resource.name);
@@ -323,6 +327,13 @@ impl Controller {
         name: &str,
         mut work: Box<Work>,
         changed: &[Condition],
+    /// The watch of a kind may notice much later than a request that the kind is gone.
+    fn notice_missing_kind(&mut self, kind: &Kind, outcome: &Outcome) {
+        if outcome.as_ref().is_err_and(|failure| failure.class == ErrorKind::KindNotServed) {
+            self.not_served(kind);
+        }
+    }
+
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
@@ -375,6 +386,7 @@ impl Controller {
                 Ok(object) => {
                     self.store.absorb_applied(&entry.kind, &object);
                     if apply.uid.is_none() && drift::has_other_writers(&object) {
+            self.notice_missing_kind(&entry.kind, &outcome);
                         let uid = Some(Uid::of(&object));
                         taken.push(Apply { entry, uid, version: None, repairs: false, existed: true });
                         continue;

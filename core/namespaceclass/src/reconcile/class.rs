@@ -49,7 +49,20 @@ impl Controller {
             self.forget_class(name);
             return Next::Done(Verdict::Converged);
         };
-        discover(resolved_class::unknown_api_versions(class.resources(), &self.store.kinds))
+        discover(self.undiscovered(name, &class))
+    }
+
+    /// Returns the API versions that must be discovered before a class can be validated. Only a watch notices that a kind is gone. So
+    /// for a generation that is new, also a known kind is discovered again, if it is not watched.
+    fn undiscovered(&self, name: &str, class: &Class) -> BTreeSet<String> {
+        let is_validated = match self.store.resolved.get(name) {
+            Some(resolved) => (&resolved.uid, resolved.generation) == (&class.uid, class.generation),
+            // A new leader validates what the one before has validated.
+            None => class.status.observed_generation == class.generation,
+        };
+        resolved_class::undiscovered(class.resources(), &self.store.kinds, |kind| {
+            is_validated || self.store.resources.contains_key(kind)
+        })
     }
 
     pub(super) fn resume_class(
@@ -65,8 +78,7 @@ impl Controller {
                 self.learn(&asked, outcomes);
                 let kinds = &self.store.kinds;
                 let class = self.store.classes.get(&name.to_owned());
-                let resources = class.map_or(&[][..], Class::resources);
-                let unknown = resolved_class::unknown_api_versions(resources, kinds);
+                let unknown = class.map(|class| self.undiscovered(name, class)).unwrap_or_default();
                 // The class was edited in the meantime, or a kind of an API version that was known is gone.
                 let is_outdated = !unknown.is_subset(&asked);
                 if let Some(failure) = asked.iter().find_map(|api_version| kinds.failure(api_version)) {

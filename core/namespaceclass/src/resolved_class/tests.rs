@@ -108,7 +108,7 @@ fn only_secrets_of_the_core_group_have_texts() {
 fn only_api_versions_are_discovered() {
     let of = |api_version: &str| {
         let widget = json!({ "apiVersion": api_version, "kind": "Widget", "metadata": { "name": "a" } });
-        unknown_api_versions(&[widget], &kinds()).into_iter().collect::<Vec<_>>()
+        undiscovered(&[widget], &kinds(), |_| true).into_iter().collect::<Vec<_>>()
     };
     assert_eq!(of("example.com/v1"), ["example.com/v1"]);
     for odd in ["", "/", "example.com/", "/v1", "example.com/v1/widgets"] {

@@ -122,3 +122,40 @@ fn a_discovery_is_repeated_at_once_only_if_it_succeeded_and_an_api_version_was_m
         assert_eq!(actual, expected, "{asked:?}");
     }
 }
+
+/// A CRD was created with the wrong scope, deleted, and created again.
+#[test]
+fn a_cluster_scoped_kind_is_discovered_again() {
+    let mut cluster = TestCluster::new();
+    let first = kind("example.com", "First");
+    cluster.served = vec![Kind::known("example.com", "v1", "First", "firsts", false)];
+    let class = cluster.class("web", spec(&[&first]));
+    cluster.deliver(vec![class]);
+    cluster.served = vec![first];
+    cluster.minutes += 1;
+    cluster.deliver(vec![Event::TimerFired]);
+    assert_eq!(validity(&cluster), ["False", "True"]);
+}
+
+/// No namespace has the classes, so that no watch says that the kind is gone.
+#[test]
+fn a_new_generation_is_not_judged_by_kinds_that_are_only_remembered() {
+    let first = kind("example.com", "First");
+    let discoveries =
+        |cluster: &TestCluster| cluster.asked.iter().filter(|action| discovered(action).is_some()).count();
+    let mut cluster = TestCluster::new();
+    cluster.served = vec![Arc::clone(&first)];
+    let class = cluster.class("web", spec(&[&first]));
+    cluster.deliver(vec![class]);
+    let before = discoveries(&cluster);
+    cluster.list(&names::class());
+    cluster.minutes += 10;
+    cluster.deliver(vec![Event::TimerFired]);
+    assert_eq!(discoveries(&cluster), before, "nothing has changed");
+    cluster.served = Vec::new();
+    let events = [cluster.class("web", spec(&[&first])), cluster.class("new", spec(&[&first]))];
+    for event in events {
+        cluster.deliver(vec![event]);
+    }
+    assert_eq!(validity(&cluster), ["True", "False", "False"]);
+}
