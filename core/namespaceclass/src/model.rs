@@ -17,7 +17,7 @@ use super::drift;
 use super::expression::NamespaceMetadata;
 use super::names::{
     self, ADOPTED_ANNOTATION, CLASS_LABEL, CONFIRM_REMOVAL_ANNOTATION, CONTENT_ANNOTATION,
-    PROBLEM_ANNOTATION, READY, VALUES_ANNOTATION,
+    PROBLEM_ANNOTATION, READY, VALUES_ANNOTATION, reason,
 };
 use super::resolved_class::{ClassResource, Content};
 use super::variables::Variables;
@@ -234,6 +234,16 @@ impl Binding {
         }
     }
 
+    /// Returns whether a namespace controls it. Then the label of the namespace decides about it.
+    pub fn is_controlled_by(&self, namespace: &Namespace) -> bool {
+        self.controller.as_ref() == Some(&namespace.uid)
+    }
+
+    /// Returns whether it reports that its class excludes the namespace. Then it has no part in a rollout of the class.
+    fn is_excluded(&self) -> bool {
+        self.ready().is_some_and(|ready| ready.reason == reason::NAMESPACE_EXCLUDED)
+    }
+
     /// Returns whether the status is the result of a pass over the current class.
     pub fn has_applied(&self, resolved: &Resolved) -> bool {
         let status = &self.status;
@@ -243,9 +253,14 @@ impl Binding {
 
     /// Returns whether the namespace is ready with the present generation of this class.
     pub fn is_ready_with(&self, class: &Class) -> bool {
+        self.is_available() && self.has_observed(class)
+    }
+
+    /// Returns whether the namespace has been brought to the present generation of this class.
+    pub fn has_observed(&self, class: &Class) -> bool {
         let status = &self.status;
         let observed = (status.observed_class_uid.as_str(), status.observed_class_generation);
-        self.is_available() && observed == (class.uid.as_str(), class.generation)
+        observed == (class.uid.as_str(), class.generation)
     }
 
     /// Returns the condition `Ready`.
@@ -294,7 +309,7 @@ impl Cached for Binding {
     fn indexes(&self) -> Vec<BindingIndex> {
         let mut indexes = vec![BindingIndex::Class(self.class.clone())];
         // A binding that is being deleted is no longer worked on.
-        if self.deleting {
+        if self.deleting || self.is_excluded() {
             return indexes;
         }
         if !self.is_available() {

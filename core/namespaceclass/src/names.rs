@@ -49,7 +49,7 @@ pub mod reason {
     pub type Reason = &'static str;
 
     /// All reasons of conditions.
-    pub const ALL: [Reason; 21] = [
+    pub const ALL: [Reason; 22] = [
         ALL_RESOURCES_VALID,
         INVALID_RESOURCES,
         WATCH_FAILED,
@@ -60,6 +60,7 @@ pub mod reason {
         RESOURCES_APPLIED,
         APPLYING,
         CLASS_NOT_FOUND,
+        NAMESPACE_EXCLUDED,
         UNRESOLVED_VARIABLE,
         OWNERSHIP_CONFLICT,
         FORBIDDEN,

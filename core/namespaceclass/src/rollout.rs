@@ -58,7 +58,8 @@ impl Store {
         for canary in class.canaries() {
             named += 1;
             let binding = self.bindings.get(&canary.to_owned());
-            let Some(binding) = binding.filter(|it| it.class == name && !it.deleting) else { continue };
+            let has_class = |it: &&Binding| it.class == name && !it.deleting && !class.excludes(canary);
+            let Some(binding) = binding.filter(has_class) else { continue };
             bound += 1;
             if !binding.is_ready_with(class) {
                 unproven.push(canary);
@@ -91,12 +92,25 @@ impl Store {
         });
     }
 
+    /// Returns whether a change of a class has been brought to all its namespaces. One that has not had the class before is not part
+    /// of the rollout. Nor is one that the class excludes and that keeps what it has, because the removal of its binding is held.
+    fn is_everywhere(&self, name: &str, class: &Class) -> bool {
+        let held = BindingIndex::Held(name.to_owned());
+        let applied = self.bindings.count_by(&BindingIndex::Applied(class.uid.clone(), class.generation));
+        let left = self.bindings.count_by(&held) - applied;
+        // Thousands of namespaces may be left. They are examined only if each of them may be excluded.
+        left == 0
+            || left <= self.departures.count(name)
+                && self.bindings.keys_by(&held).filter(|namespace| !class.excludes(namespace)).all(
+                    |namespace| {
+                        self.bindings.get(namespace).is_some_and(|binding| binding.has_observed(class))
+                    },
+                )
+    }
+
     /// Returns how far the change of a class has come, as the reason of its condition `RolledOut`.
     fn progress(&self, name: &str, class: &Class) -> Reason {
-        // A namespace that has not had the class before is not part of the rollout.
-        let held = self.bindings.count_by(&BindingIndex::Held(name.to_owned()));
-        let applied = self.bindings.count_by(&BindingIndex::Applied(class.uid.clone(), class.generation));
-        if applied == held {
+        if self.is_everywhere(name, class) {
             reason::ALL_NAMESPACES_CHANGED
         } else if self.is_halted(name, class) {
             reason::HALTED
@@ -171,6 +185,7 @@ impl Store {
         let waits = |namespace: &String| {
             let binding = self.bindings.get(namespace).filter(|binding| !binding.deleting);
             binding.is_some_and(|binding| binding.is_available() && !binding.is_ready_with(class))
+                && !class.excludes(namespace)
         };
         if !is_reported || !self.bindings.keys_by(&index).any(waits) {
             return false;

@@ -108,6 +108,29 @@ pub(super) fn of_held_pruning(
     now: Now,
 ) -> Option<(NamespaceClassBindingStatus, Vec<Condition>)> {
     let mut wanted = binding.status.clone();
+/// Returns the status of a binding whose class excludes its namespace; `None` if that is reported. One that will be removed keeps
+/// the result of its last pass, if that has ended: nothing reads what would be written just before.
+pub(super) fn of_excluded(
+    binding: &Binding,
+    is_removed: bool,
+    now: Now,
+) -> Option<(NamespaceClassBindingStatus, Vec<Condition>)> {
+    let is_result = binding.ready().is_some_and(|ready| ready.reason != reason::APPLYING);
+    if is_removed && is_result {
+        return None;
+    }
+    let mut wanted = binding.status.clone();
+    wanted.observed_generation = binding.generation;
+    let message = format!(
+        "class {} excludes this namespace, so nothing is applied or removed here; remove this binding, or correct \
+         spec.excludedNamespaces of the class",
+        binding.class
+    );
+    let finding = Finding::broken(READY, reason::NAMESPACE_EXCLUDED, message);
+    let changed = conditions::set(&mut wanted.conditions, finding, binding.generation, now);
+    (wanted != binding.status).then(|| (wanted, changed.into_iter().collect()))
+}
+
     wanted.observed_generation = binding.generation;
     let message = format!(
         "class {} has no resources any more; those that were applied stay until it has some, or has the annotation \

@@ -173,6 +173,73 @@ fn a_namespace_that_is_excluded_later_loses_its_resources_until_it_is_no_longer_
     assert_eq!(value(&mut bench, "a"), "1");
 }
 
+/// One edit excludes a namespace and changes the content. Its adopted object would keep the new content for good.
+#[test]
+fn a_namespace_that_is_excluded_with_a_change_does_not_get_the_change() {
+    let mut bench = bench(&json!({}));
+    bench.namespace("n3", None);
+    bench.post("/api/v1/namespaces/n3/configmaps", &settings("a", "theirs"));
+    bench.label("n3", Some("web"));
+    bench.cluster.advance(WHILE);
+    let excluded =
+        json!({ "excludedNamespaces": ["n3"], "resources": [settings("a", "2"), settings("c", "2")] });
+    bench.merge(CLASS, &json!({ "spec": excluded }));
+    bench.cluster.advance(WHILE);
+    assert!(bench.binding("n3").is_none() && bench.config_map("n3", "c").is_none());
+    assert_eq!(bench.config_map("n3", "a").expect("is kept")["data"]["value"], "1");
+    assert_eq!(value(&mut bench, "a"), "2");
+}
+
+#[test]
+fn a_namespace_that_is_excluded_gets_no_change_while_its_removal_is_held() {
+    let mut bench = bench(&json!({ "removalGuard": { "maxPercent": 25, "windowMinutes": 60 } }));
+    bench.merge(
+        CLASS,
+        &json!({ "spec": { "excludedNamespaces": ["n1"], "rollout": { "maxUnavailable": 1 } } }),
+    );
+    bench.cluster.advance(WHILE);
+    bench.update("web", &[settings("a", "2"), settings("b", "1")]);
+    bench.cluster.advance(WHILE);
+    assert_eq!(value(&mut bench, "a"), "1");
+    assert_eq!(bench.config_map("n2", "a").expect("is changed")["data"]["value"], "2");
+    let class = bench.get(CLASS).expect("exists");
+    let rolled_out = lockstep_sim::conditions::find(&class, "RolledOut").expect("has a limit").clone();
+    assert_eq!(rolled_out["status"], "True", "{rolled_out}");
+}
+
+/// Creates a binding to the class `web` in a namespace without a label.
+fn bind_manually(bench: &mut Bench, namespace: &str) {
+    let binding = json!({
+        "apiVersion": "namespaceclass.akuity.io/v1alpha1",
+        "kind": "NamespaceClassBinding",
+        "metadata": { "name": namespace },
+        "spec": { "className": "web" },
+    });
+    let path =
+        format!("/apis/namespaceclass.akuity.io/v1alpha1/namespaces/{namespace}/namespaceclassbindings");
+    bench.post(&path, &binding);
+}
+
+#[test]
+fn a_binding_that_a_user_created_gives_an_excluded_namespace_no_class() {
+    let mut bench = bench(&json!({ "excludedNamespaces": ["n3"], "rollout": { "maxUnavailable": 1 } }));
+    bench.namespace("n3", None);
+    bind_manually(&mut bench, "n3");
+    bench.cluster.advance(WHILE);
+    assert!(bench.config_map("n3", "a").is_none());
+    let expected = "False NamespaceExcluded: class web excludes this namespace, so nothing is applied or removed here; remove \
+                    this binding, or correct spec.excludedNamespaces of the class";
+    assert_eq!(bench.ready("n3"), expected);
+    bench.update("web", &[settings("a", "2")]);
+    bench.cluster.advance(WHILE);
+    assert_eq!(value(&mut bench, "a"), "2", "it takes no place of the rollout");
+    bench.merge(CLASS, &json!({ "spec": { "excludedNamespaces": null } }));
+    bench.cluster.advance(WHILE);
+    assert!(
+        bench.config_map("n3", "a").is_some() && bench.ready("n3").starts_with("True ResourcesApplied: ")
+    );
+}
+
 const GUARD: &str = "namespaceclass.akuity.io/confirm-removal";
 
 /// Returns a class that may lose a quarter of its namespaces within five minutes, applied in eight of them.

@@ -137,8 +137,18 @@ const TABLE: &[Line] = &[
         condition: "Ready",
         reason: "False/ClassNotFound",
         scenario: "a binding that a user created names a missing class, until that is defined",
-        begin: bind_manually,
+        begin: |bench| bind_manually(bench, "missing"),
         end: |bench| bench.define("missing", &[settings("a", "1")]),
+    },
+    Line {
+        condition: "Ready",
+        reason: "False/NamespaceExcluded",
+        scenario: "a binding that a user created names a class that excludes the namespace, until it no longer does",
+        begin: |bench| {
+            set(bench, &json!({ "excludedNamespaces": ["team"] }));
+            bind_manually(bench, "web");
+        },
+        end: |bench| set(bench, &json!({ "excludedNamespaces": null })),
     },
     Line {
         condition: "Ready",
@@ -314,7 +324,7 @@ fn serve_widgets(bench: &mut Bench) {
 }
 
 /// Creates a binding manually. The namespace has no label, so the binding belongs only to the user who created it.
-fn bind_manually(bench: &mut Bench) {
+fn bind_manually(bench: &mut Bench, class: &str) {
     bench.label("team", None);
     bench.settle();
     bench.cluster.journal.clear();
@@ -322,7 +332,7 @@ fn bind_manually(bench: &mut Bench) {
         "apiVersion": "namespaceclass.akuity.io/v1alpha1",
         "kind": "NamespaceClassBinding",
         "metadata": { "name": "team" },
-        "spec": { "className": "missing" },
+        "spec": { "className": class },
     });
     bench.post("/apis/namespaceclass.akuity.io/v1alpha1/namespaces/team/namespaceclassbindings", &binding);
 }

@@ -93,6 +93,16 @@ impl Controller {
 
     fn work_on(&mut self, name: &str, binding: &Binding, class: &Class, now: Now) -> Next<Stage> {
         let done = Next::Done(Verdict::Converged);
+        // A class never reaches a namespace that it excludes (decision 97), not even until the reconcile of the namespace removes the
+        // binding, and not by a binding that a user created.
+        if class.excludes(name) {
+            let namespace = self.store.namespaces.get(&name.to_owned());
+            let is_removed = namespace.is_some_and(|namespace| binding.is_controlled_by(namespace));
+            let excluded =
+                status::of_excluded(binding, is_removed, now).or_else(|| self.unanswered(name, binding));
+            return excluded
+                .map_or(done, |excluded| self.report(name, binding, excluded, Verdict::Converged));
+        }
         if class.is_paused() {
             let paused = status::of_paused(binding, class, now).or_else(|| self.unanswered(name, binding));
             return paused.map_or(done, |paused| self.report(name, binding, paused, Verdict::Converged));
@@ -126,11 +136,12 @@ impl Controller {
         self.discover(name, work, now)
     }
 
-    /// Returns whether a pass over a namespace has to stop before its next change: the class has been paused since it began.
-    fn is_paused(&self, name: &str) -> bool {
+    /// Returns whether a pass over a namespace has to stop before its next change: since it began, the class has been paused or
+    /// excludes the namespace.
+    fn is_stopped(&self, name: &str) -> bool {
         let binding = self.store.bindings.get(&name.to_owned());
         let class = binding.and_then(|binding| self.store.classes.get(&binding.class));
-        class.is_some_and(Class::is_paused)
+        class.is_some_and(|class| class.is_paused() || class.excludes(name))
     }
 
     pub(super) fn resume_binding(
@@ -151,7 +162,7 @@ impl Controller {
             self.store.unconfirmed.remember(binding_ref(name), changed);
             return Next::Done(Verdict::Converged);
         }
-        if matches!(stage, Stage::Discovering(..) | Stage::ReadingLive(..)) && self.is_paused(name) {
+        if matches!(stage, Stage::Discovering(..) | Stage::ReadingLive(..)) && self.is_stopped(name) {
             return self.begin_binding(name, now);
         }
         match stage {
@@ -167,7 +178,7 @@ impl Controller {
             Stage::Pruning(mut work) => {
                 self.forget_removed(name, &work, &outcomes);
                 work.pruned(outcomes);
-                if self.is_paused(name) {
+                if self.is_stopped(name) {
                     return self.begin_binding(name, now);
                 }
                 Next::Await(applies(name, &work), Stage::Applying(work))
@@ -203,7 +214,7 @@ impl Controller {
         match only(outcomes).found() {
             Ok(None) => {
                 let namespace = self.store.namespaces.get(&name.to_owned());
-                let is_ours = namespace.is_some_and(|ns| binding.controller.as_ref() == Some(&ns.uid));
+                let is_ours = namespace.is_some_and(|namespace| binding.is_controlled_by(namespace));
                 if is_ours {
                     self.outbox.woken.push(Key::Namespace(name.to_owned()));
                     return Next::Done(Verdict::Converged);
@@ -284,7 +295,9 @@ impl Controller {
     ) -> Next<Stage> {
         let mut outcomes = outcomes.into_iter();
         for entry in std::mem::take(&mut work.survey) {
-            match self.judge(name, &work.binding, next(&mut outcomes)) {
+            let outcome = next(&mut outcomes);
+            self.notice_missing_kind(&entry.kind, &outcome);
+            match self.judge(name, &work.binding, outcome) {
                 Ok(found) => work.surveyed(&entry, found),
                 Err(failure) => {
                     let what = format!("{}: reading it", entry.title());
@@ -301,9 +314,7 @@ impl Controller {
             }
         }
         for (resource, kind) in stale {
-            let outcome = next(&mut outcomes);
-            self.notice_missing_kind(&entry.kind, &outcome);
-            match self.judge(name, &work.binding, outcome) {
+            match self.judge(name, &work.binding, next(&mut outcomes)) {
                 Ok(found) => work.surveyed_stale(resource, &kind, found),
                 Err(failure) => {
                     let what = format!("{} {}: reading it", resource.kind, resource.name);
@@ -314,6 +325,13 @@ impl Controller {
         }
         self.pace_repairs(name, &mut work, now);
         if work.needs_fence() { fence(name, work, now) } else { prune(name, work) }
+    }
+
+    /// The watch of a kind may notice much later than a request that the kind is gone.
+    fn notice_missing_kind(&mut self, kind: &Kind, outcome: &Outcome) {
+        if outcome.as_ref().is_err_and(|failure| failure.class == ErrorKind::KindNotServed) {
+            self.not_served(kind);
+        }
     }
 
     fn judge(&mut self, name: &str, binding: &Binding, outcome: Outcome) -> Result<Option<Found>, Failure> {
@@ -327,20 +345,13 @@ impl Controller {
         name: &str,
         mut work: Box<Work>,
         changed: &[Condition],
-    /// The watch of a kind may notice much later than a request that the kind is gone.
-    fn notice_missing_kind(&mut self, kind: &Kind, outcome: &Outcome) {
-        if outcome.as_ref().is_err_and(|failure| failure.class == ErrorKind::KindNotServed) {
-            self.not_served(kind);
-        }
-    }
-
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
         match only(outcomes).object() {
             Ok(object) => {
                 work.binding = self.written(name, &object, changed, now);
-                if self.is_paused(name) {
+                if self.is_stopped(name) {
                     return self.begin_binding(name, now);
                 }
                 prune(name, work)
@@ -375,6 +386,7 @@ impl Controller {
             // An object whose adoption failed is not reported as adopted.
             let is_kept = apply.uid.is_some() && !apply.takes_over();
             let entry = apply.entry;
+            self.notice_missing_kind(&entry.kind, &outcome);
             if outcome.is_ok() || is_kept {
                 work.is_applied(&entry, apply.existed);
             } else {
@@ -386,7 +398,6 @@ impl Controller {
                 Ok(object) => {
                     self.store.absorb_applied(&entry.kind, &object);
                     if apply.uid.is_none() && drift::has_other_writers(&object) {
-            self.notice_missing_kind(&entry.kind, &outcome);
                         let uid = Some(Uid::of(&object));
                         taken.push(Apply { entry, uid, version: None, repairs: false, existed: true });
                         continue;

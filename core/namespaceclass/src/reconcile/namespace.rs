@@ -81,8 +81,7 @@ impl Controller {
                 Next::Await(vec![Action::Kube(KubeRequest::Apply { target, manifest })], Stage::Binding)
             }
             label => {
-                let owned =
-                    binding.filter(|binding| binding.controller.as_ref() == Some(&namespace.uid)).cloned();
+                let owned = binding.filter(|binding| binding.is_controlled_by(&namespace)).cloned();
                 let held = owned.as_ref().and_then(|binding| self.hold_removal(name, &binding.class, now));
                 if let Some(Held { verdict, note: Some(note) }) = held {
                     self.complain(name, reason::REMOVAL_HELD, note, now);
@@ -375,7 +374,7 @@ fn class_not_found(class: &str) -> String {
 }
 
 fn is_bound(binding: &Binding, namespace: &Namespace, class: &str) -> bool {
-    binding.class == class && binding.controller.as_ref() == Some(&namespace.uid)
+    binding.class == class && binding.is_controlled_by(namespace)
 }
 
 fn doubt(name: &str, binding: &Binding, label: Option<&str>) -> Next<Stage> {

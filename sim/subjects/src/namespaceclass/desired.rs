@@ -13,13 +13,14 @@ use serde_json::Value;
 use super::classes::{is_mistake, pool_kinds};
 use super::content::{filled, is_as_wanted, keeps_adopted};
 
-/// Returns the class that a namespace should have: the one that its label requests, or that of a binding that a tenant created.
+/// Returns the class that a namespace should have: the one that its label requests, or that of a binding that a tenant created. A
+/// class that excludes the namespace is neither.
 pub(super) fn class_of(server: &ApiServer, namespace: &str) -> Option<Arc<Value>> {
     requested_class(server, namespace).or_else(|| {
         let home = server.object(&ObjectRef::cluster(&names::namespace(), namespace))?;
         let own = own_binding(server, namespace).filter(|_| !is_deleting(home))?;
         let class = ObjectRef::cluster(&names::class(), own["spec"]["className"].as_str()?);
-        server.object(&class).map(Arc::clone)
+        server.object(&class).filter(|class| !excludes(class, namespace)).map(Arc::clone)
     })
 }
 
@@ -122,8 +123,12 @@ pub(super) fn differences(server: &ApiServer) -> Vec<String> {
 fn without_class(server: &ApiServer, namespace: &str, differences: &mut Vec<String>) {
     if let Some(own) = own_binding(server, namespace) {
         let ready = conditions::find(&own, names::READY);
-        if ready.is_none_or(|ready| ready["reason"] != reason::CLASS_NOT_FOUND) {
-            differences.push(format!("the binding of {namespace} names no class; it says {ready:?}"));
+        let class =
+            ObjectRef::cluster(&names::class(), own["spec"]["className"].as_str().unwrap_or_default());
+        let expected = server.object(&class).map_or(reason::CLASS_NOT_FOUND, |_| reason::NAMESPACE_EXCLUDED);
+        if ready.is_none_or(|ready| ready["reason"] != expected) {
+            differences
+                .push(format!("the binding of {namespace} has no class; it says {ready:?}, not {expected}"));
         }
     } else if binding(server, namespace).is_some() {
         differences.push(format!("namespace {namespace} is in no class and has a binding"));
@@ -253,6 +258,7 @@ fn unproven(server: &ApiServer, class: &Value) -> Option<Vec<String>> {
     let bindings = canaries(class)?.into_iter().filter_map(|canary| binding(server, canary));
     let bound: Vec<_> = bindings
         .filter(|it| it["spec"]["className"] == class["metadata"]["name"] && !is_deleting(it))
+        .filter(|it| !excludes(class, metadata(it, "namespace")))
         .collect();
     let is_unproven = |binding: &Value| !is_available(binding) || is_outdated(binding, class);
     let unproven: Vec<String> =
@@ -297,12 +303,17 @@ pub(super) fn is_available(binding: &Value) -> bool {
         && conditions::is(binding, "Ready", "True")
 }
 
+/// Returns whether a binding says that its class excludes the namespace. Then it takes no place in a rollout.
+pub(super) fn is_excluded(binding: &Value) -> bool {
+    conditions::find(binding, names::READY).is_some_and(|it| it["reason"] == reason::NAMESPACE_EXCLUDED)
+}
+
 /// Returns whether as many namespaces of a class are unready as it permits.
 fn is_halted(server: &ApiServer, class: &Value) -> bool {
     let Some(limit) = class["spec"]["rollout"]["maxUnavailable"].as_u64() else { return false };
     let bindings = server.objects(&names::binding()).into_iter();
     let of_class = bindings.filter(|it| it["spec"]["className"] == class["metadata"]["name"]);
-    of_class.filter(|it| !is_available(it)).count() as u64 >= limit
+    of_class.filter(|it| !is_available(it) && !is_excluded(it)).count() as u64 >= limit
 }
 
 /// Checks that an object owned by a binding is wanted.
@@ -317,7 +328,7 @@ fn check_wanted(server: &ApiServer, target: &ObjectRef, object: &Value, differen
     let binding = binding(server, namespace);
     let stays =
         class.as_ref().zip(binding.as_ref()).is_some_and(|(class, it)| stays_as_it_is(server, it, class));
-    // What a tenant's binding has applied stays as long as its class does not exist.
+    // What a tenant's binding has applied stays as long as its class does not exist, or excludes the namespace.
     let has_no_class = class.is_none() && own_binding(server, namespace).is_some();
     if stays || has_no_class {
         return;

@@ -11,7 +11,10 @@ use lockstep_sim::conditions;
 use lockstep_sim::history::references;
 use serde_json::Value;
 
-use super::desired::{State, binding, class_of, is_adopted, is_outdated, is_paused, judged, stays_as_it_is};
+use super::desired::{
+    State, binding, class_of, excludes, is_adopted, is_outdated, is_paused, judged,
+    stays_as_it_is,
+};
 
 /// Returns each wrong statement of the classes, and of the bindings whose namespace is brought to its class.
 pub(super) fn differences(server: &ApiServer) -> Vec<String> {
@@ -68,7 +71,8 @@ fn of_class(server: &ApiServer, class: &Value) -> Option<String> {
     }
     let said = conditions::find(class, names::ROLLED_OUT);
     let bindings = server.objects(&names::binding());
-    let mut of_class = bindings.iter().filter(|it| it["spec"]["className"] == name && !is_deleting(it));
+    let of_class = bindings.iter().filter(|it| it["spec"]["className"] == name && !is_deleting(it));
+    let mut of_class = of_class.filter(|it| !excludes(class, metadata(it, "namespace")));
     let current = (&class["metadata"]["uid"], &class["metadata"]["generation"]);
     let has_it = |it: &Arc<Value>| {
         (&it["status"]["observedClassUid"], &it["status"]["observedClassGeneration"]) == current

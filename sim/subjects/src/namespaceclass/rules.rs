@@ -89,7 +89,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "an_excluded_namespace_gets_no_class",
-        sentence: "No binding is written for a namespace if the process knows that the class excludes it.",
+        sentence: "No binding is written for a namespace, and no resource is applied in it, if the process knows that the class excludes it.",
         holds: rollout::an_excluded_namespace_gets_no_class,
     },
     Invariant {

@@ -16,7 +16,8 @@ use super::change::change_of_process;
 use crate::namespaceclass::classes::pool_kinds;
 use crate::namespaceclass::content::{is_from_entry, is_varied};
 use crate::namespaceclass::desired::{
-    canaries, excludes, has_observed, is_available, is_outdated, is_paused, reports_drift, wanted,
+    canaries, excludes, has_observed, is_available, is_excluded, is_outdated, is_paused, reports_drift,
+    wanted,
 };
 
 fn binding_ref(namespace: &str) -> ObjectRef {
@@ -81,16 +82,20 @@ pub(super) fn a_paused_class_changes_nothing(moment: &Moment<'_>) -> Result<(), 
     let Some(state) = moment.history.process(*process) else { return Ok(()) };
     for (verb, target, namespace) in writes(step) {
         let Some(binding) = known_binding(moment, state, namespace) else { continue };
-        // It may have found, by applying it, that another client had just created it: then it gives the object back.
-        let is_returned =
-            moment.history.versions(target).last().is_some_and(|last| {
-                last.by == Author::Process(*process) && last.at + MINUTE > moment.entry.at
-            });
-        if known_class(moment, state, binding).is_some_and(is_paused) && !is_returned {
+        if known_class(moment, state, binding).is_some_and(is_paused)
+            && !is_returned(moment, *process, target)
+        {
             return Err(format!("{verb} of {target}, though its class is paused"));
         }
     }
     Ok(())
+}
+
+/// Returns whether a process may have found, by applying an object, that another client had just created it: then it gives the object
+/// back.
+fn is_returned(moment: &Moment<'_>, process: usize, target: &ObjectRef) -> bool {
+    let last = moment.history.versions(target).last();
+    last.is_some_and(|last| last.by == Author::Process(process) && last.at + MINUTE > moment.entry.at)
 }
 
 pub(super) fn drift_is_only_reported(moment: &Moment<'_>) -> Result<(), String> {
@@ -122,9 +127,16 @@ pub(super) fn an_excluded_namespace_gets_no_class(moment: &Moment<'_>) -> Result
     let Some(state) = moment.history.process(*process) else { return Ok(()) };
     for request in &step.requests {
         let Action::Kube(KubeRequest::Apply { target, manifest }) = &request.action else { continue };
-        let namespace = target.namespace.as_deref().filter(|_| target.kind == names::binding());
-        let Some(namespace) = namespace else { continue };
-        if known_class(moment, state, manifest).is_some_and(|class| excludes(class, namespace)) {
+        let Some(namespace) = target.namespace.as_deref() else { continue };
+        let binding = if target.kind == names::binding() {
+            Some(&**manifest)
+        } else if pool_kinds().contains(&target.kind) && !is_returned(moment, *process, target) {
+            known_binding(moment, state, namespace)
+        } else {
+            None
+        };
+        let class = binding.and_then(|binding| known_class(moment, state, binding));
+        if class.is_some_and(|class| excludes(class, namespace)) {
             return Err(format!("{target} is written, though its class excludes the namespace"));
         }
     }
@@ -183,6 +195,7 @@ pub(super) fn canaries_are_changed_first(moment: &Moment<'_>) -> Result<(), Stri
                 version.object.as_deref().is_some_and(|it| {
                     it["spec"]["className"] == class["metadata"]["name"]
                         && !is_deleting(it)
+                        && !excludes(class, canary)
                         && (!is_available(it) || is_outdated(it, class))
                 })
             })
@@ -246,7 +259,8 @@ pub(super) fn a_rollout_keeps_its_limit(moment: &Moment<'_>) -> Result<(), Strin
     let namespaces = moment.server.objects(&names::binding()).into_iter();
     let namespaces = namespaces.map(|it| metadata(&it, "namespace").to_owned()).filter(|it| it != namespace);
     let is_unready = |other: &String| {
-        let known = known_binding(moment, state, other).filter(|it| !is_deleting(it) && !is_available(it));
+        let known = known_binding(moment, state, other)
+            .filter(|it| !is_deleting(it) && !is_available(it) && !is_excluded(it));
         known.is_some_and(|it| it["spec"]["className"] == new["spec"]["className"])
             // An outdated list may have hidden it until a moment ago.
             && is_known_for(moment, state, &binding_ref(other), MINUTE)
@@ -269,7 +283,10 @@ fn was_unready_since(moment: &Moment<'_>, namespace: &str, since: Duration) -> b
     versions.first().is_some_and(|first| first.at <= since)
         && versions.iter().all(|version| {
             version.object.as_deref().is_some_and(|it| {
-                !is_available(it) && !is_deleting(it) && it["spec"]["className"] == last["spec"]["className"]
+                !is_available(it)
+                    && !is_excluded(it)
+                    && !is_deleting(it)
+                    && it["spec"]["className"] == last["spec"]["className"]
             })
         })
 }
