@@ -10,6 +10,7 @@ use lockstep_engine::scheduler::Verdict;
 use lockstep_engine::time::Now;
 
 use super::controller::{Controller, Key};
+use super::departures::Departure;
 use super::model::{Binding, BindingIndex, Class, Resolved};
 use super::names::CONFIRM_REMOVAL_ANNOTATION;
 use super::store::Store;
@@ -23,20 +24,26 @@ pub(super) struct Held {
 }
 
 impl Store {
-    /// Returns whether a class is about to be removed from a namespace that has a binding to it and stays.
-    fn is_leaving(&self, namespace: &str, class: &str) -> bool {
-        let excludes = || self.classes.get(&class.to_owned()).is_some_and(|class| class.excludes(namespace));
-        self.namespaces
-            .get(&namespace.to_owned())
-            .is_some_and(|known| !known.terminating && (known.class.as_deref() != Some(class) || excludes()))
+    /// Returns how a namespace counts for the guard of the class of its binding. If a user created the binding, no label decides about
+    /// it. If it is being deleted, nothing is left to hold.
+    fn departure(&self, namespace: &str, binding: &Binding) -> Option<Departure> {
+        let class = &binding.class;
+        let known = self.namespaces.get(&namespace.to_owned());
+        let Some(known) = known.filter(|known| !binding.deleting && binding.is_controlled_by(known)) else {
+            return Some(Departure::Ignored);
+        };
+        let excludes = || self.classes.get(class).is_some_and(|class| class.excludes(namespace));
+        let is_leaving = !known.terminating && (known.class.as_ref() != Some(class) || excludes());
+        is_leaving.then_some(Departure::Leaving)
     }
 
     /// Counts a namespace again, after a change of it or of its binding.
     pub(super) fn count_departure(&mut self, namespace: &str) {
         let binding = self.bindings.get(&namespace.to_owned());
-        let class = binding.map(|binding| &binding.class).filter(|class| self.is_leaving(namespace, class));
-        let class = class.cloned();
-        self.departures.set(namespace, class);
+        let counted = binding.and_then(|binding| {
+            self.departure(namespace, binding).map(|departure| (binding.class.clone(), departure))
+        });
+        self.departures.set(namespace, counted);
     }
 
     /// Counts all namespaces of a class again, after a change of the class: it may exclude others now.
@@ -47,10 +54,15 @@ impl Store {
         }
     }
 
+    /// Returns how many namespaces have a class by their label, or had it until a moment ago.
+    fn governed(&self, class: &str) -> usize {
+        let bound = self.bindings.count_by(&BindingIndex::Class(class.to_owned()));
+        bound.saturating_sub(self.departures.count(class, Departure::Ignored))
+    }
+
     /// Returns whether more namespaces have lost a class than this percentage.
     fn is_mass_removal(&self, class: &str, percent: usize) -> bool {
-        let bound = self.bindings.count_by(&BindingIndex::Class(class.to_owned()));
-        self.departures.count(class) > (bound * percent / 100).max(1)
+        self.departures.count(class, Departure::Leaving) > (self.governed(class) * percent / 100).max(1)
     }
 
     /// Returns whether a class has lost all its resources, and holds their removal from a namespace.

@@ -14,6 +14,7 @@ use lockstep_engine::cache::Cached as _;
 use lockstep_engine::conditions::Finding;
 
 use super::controller::{Controller, Key};
+use super::departures::Departure;
 use super::model::{Binding, BindingIndex, Class, Resolved};
 use super::names::ROLLED_OUT;
 use super::names::reason::{self, Reason};
@@ -100,7 +101,7 @@ impl Store {
         let left = self.bindings.count_by(&held) - applied;
         // Thousands of namespaces may be left. They are examined only if each of them may be excluded.
         left == 0
-            || left <= self.departures.count(name)
+            || left <= self.departures.count(name, Departure::Leaving)
                 && self.bindings.keys_by(&held).filter(|namespace| !class.excludes(namespace)).all(
                     |namespace| {
                         self.bindings.get(namespace).is_some_and(|binding| binding.has_observed(class))

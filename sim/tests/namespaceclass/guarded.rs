@@ -329,3 +329,16 @@ fn a_guarded_class_that_is_emptied_removes_nothing_although_the_status_was_remov
     bench.cluster.advance(WHILE);
     assert_eq!(holding(&mut bench), 8);
 }
+
+/// The removal of their binding is not decided by a label.
+#[test]
+fn bindings_that_users_created_do_not_count_as_lost() {
+    let mut bench = with_guard();
+    for number in 11..=14 {
+        bench.namespace(&format!("n{number}"), None);
+        bind_manually(&mut bench, &format!("n{number}"));
+    }
+    bench.label("n8", None);
+    bench.cluster.advance(WHILE);
+    assert_eq!(holding(&mut bench), 7);
+}

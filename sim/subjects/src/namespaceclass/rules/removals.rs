@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, KubeRequest};
-use lockstep_engine::object::{ObjectRef, annotation, is_deleting, label, metadata};
+use lockstep_engine::object::{ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
 use lockstep_namespaceclass::names::{self, CLASS_LABEL, CONFIRM_REMOVAL_ANNOTATION};
 use lockstep_sim::cluster::What;
 use lockstep_sim::history::{ProcessState, reference};
@@ -26,7 +26,13 @@ pub(super) fn a_guard_holds_removals(moment: &Moment<'_>) -> Result<(), String> 
             continue;
         }
         let Some(percent) = class["spec"]["removalGuard"]["maxPercent"].as_u64() else { continue };
-        let is_bound = |it: &Value| it["spec"]["className"] == *metadata(class, "name");
+        // If a user created it, no label decides about it. If it is being deleted, nothing is left to hold.
+        let is_governed = |it: &Value| {
+            let home = ObjectRef::cluster(&names::namespace(), metadata(it, "namespace"));
+            let home = state.observed.get(&home).or_else(|| moment.server.object(&home));
+            home.is_some_and(|home| controller_uid(it) == Some(metadata(home, "uid"))) && !is_deleting(it)
+        };
+        let is_bound = |it: &Value| it["spec"]["className"] == *metadata(class, "name") && is_governed(it);
         let current = moment.server.objects(&names::binding());
         let current: Vec<_> = current.iter().filter(|it| is_bound(it)).collect();
         let observed =
