@@ -65,10 +65,15 @@ impl Store {
         self.departures.count(class, Departure::Leaving) > (self.governed(class) * percent / 100).max(1)
     }
 
-    /// Returns whether a class has lost all its resources, and holds their removal from a namespace.
+    /// Returns whether a class has lost all its resources, and holds their removal from a namespace. Resources of a former class are
+    /// not held: a namespace that changes its class loses them (specification, "Switch Namespace to Different NamespaceClass"). A
+    /// status without a class may have been removed by another client (decision 128). Once a pass over the empty class has ended, the
+    /// removals have begun, and what is left is only being deleted.
     pub(super) fn holds_pruning(&self, namespace: &str, binding: &Binding, resolved: &Resolved) -> bool {
         let class = self.classes.get(&binding.class);
-        resolved.content.named.is_empty()
+        let observed = &binding.status.observed_class_name;
+        (observed.is_empty() || (*observed == binding.class && !binding.has_applied(resolved)))
+            && resolved.content.named.is_empty()
             && class.is_some_and(|class| class.removal_guard().is_some())
             && (binding.status.remembered().next().is_some()
                 || self.applied_in(namespace, binding).next().is_some())

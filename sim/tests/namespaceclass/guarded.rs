@@ -342,3 +342,21 @@ fn bindings_that_users_created_do_not_count_as_lost() {
     bench.cluster.advance(WHILE);
     assert_eq!(holding(&mut bench), 7);
 }
+
+#[test]
+fn a_switch_to_an_empty_guarded_class_removes_the_resources_of_the_former_class() {
+    let mut bench = bench(&json!({}));
+    bench.define("empty", &[]);
+    let guard = json!({ "maxPercent": 25, "windowMinutes": 5 });
+    bench.merge(&CLASS.replace("web", "empty"), &json!({ "spec": { "removalGuard": guard } }));
+    let hold = |finalizers: Value| json!({ "metadata": { "finalizers": finalizers } });
+    bench.merge("/api/v1/namespaces/n1/configmaps/a", &hold(json!(["example.com/hold"])));
+    bench.label("n1", Some("empty"));
+    bench.cluster.advance(WHILE);
+    assert!(bench.config_map("n1", "b").is_none());
+    assert!(bench.ready("n1").starts_with("False WaitingForDeletion: "), "{}", bench.ready("n1"));
+    bench.merge("/api/v1/namespaces/n1/configmaps/a", &hold(Value::Null));
+    bench.cluster.advance(WHILE);
+    assert!(bench.config_map("n1", "a").is_none());
+    assert!(bench.ready("n1").starts_with("True ResourcesApplied: "), "{}", bench.ready("n1"));
+}
