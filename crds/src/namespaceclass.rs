@@ -72,6 +72,7 @@ pub struct NamespaceClassSpec {
     pub excluded_namespaces: Vec<String>,
     /// Holds removals that are probably a mistake: of the class from many namespaces, and of all resources from the class. If it is
     /// absent, nothing is held. The annotation namespaceclass.akuity.io/confirm-removal: "true" of the class lets them happen.
+    /// While the class has it, nothing is held, so remove it afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removal_guard: Option<RemovalGuard>,
 }

@@ -138,6 +138,11 @@ impl Class {
         annotation(&self.object, CONFIRM_REMOVAL_ANNOTATION) == Some("true")
     }
 
+    /// Returns whether it has a `spec.removalGuard` that holds nothing, because the class confirms removals.
+    pub fn is_guard_confirmed(&self) -> bool {
+        self.confirms_removal() && self.object["spec"]["removalGuard"].is_object()
+    }
+
     /// `spec.resources`.
     pub fn resources(&self) -> &[Value] {
         self.object["spec"]["resources"].as_array().map_or(&[], Vec::as_slice)

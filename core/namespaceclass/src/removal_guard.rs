@@ -95,7 +95,7 @@ impl Controller {
         }
         let note = format!(
             "NamespaceClass {class} stays applied here, because more than {percent} % of its namespaces have lost it; restore \
-             the label, or annotate the class with {CONFIRM_REMOVAL_ANNOTATION}=true"
+             the label, or annotate the class with {CONFIRM_REMOVAL_ANNOTATION}=true, and remove the annotation afterwards"
         );
         let is_held = self.store.is_mass_removal(class, percent);
         is_held.then_some(Held { verdict: Verdict::Requeue(window), note: Some(note) })

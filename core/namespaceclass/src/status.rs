@@ -32,7 +32,7 @@ pub(super) fn of_class(
     now: Now,
 ) -> (NamespaceClassStatus, Vec<Condition>) {
     let valid = content.entries.len();
-    let (status, reason, message) = if !content.problems.is_empty() {
+    let (status, reason, mut message) = if !content.problems.is_empty() {
         let problems = content
             .problems
             .iter()
@@ -43,6 +43,12 @@ pub(super) fn of_class(
     } else {
         (Status::True, reason::ALL_RESOURCES_VALID, format!("{} can be applied", count(valid, "resource")))
     };
+    // Otherwise the guard would be off for good, and no status would say so.
+    if class.is_guard_confirmed() {
+        message = format!(
+            "{message}; spec.removalGuard holds nothing until the annotation {CONFIRM_REMOVAL_ANNOTATION} is removed from the class"
+        );
+    }
     let mut wanted = class.status.clone();
     wanted.observed_generation = class.generation;
     wanted.resource_count = i64::try_from(valid).unwrap_or(i64::MAX);
@@ -102,12 +108,6 @@ pub(super) fn of_paused(
     Some((wanted, changed.into_iter().collect()))
 }
 
-/// Returns the status of a binding whose class has lost all its resources and holds their removal; `None` if that is reported.
-pub(super) fn of_held_pruning(
-    binding: &Binding,
-    now: Now,
-) -> Option<(NamespaceClassBindingStatus, Vec<Condition>)> {
-    let mut wanted = binding.status.clone();
 /// Returns the status of a binding whose class excludes its namespace; `None` if that is reported. One that will be removed keeps
 /// the result of its last pass, if that has ended: nothing reads what would be written just before.
 pub(super) fn of_excluded(
@@ -131,10 +131,16 @@ pub(super) fn of_excluded(
     (wanted != binding.status).then(|| (wanted, changed.into_iter().collect()))
 }
 
+/// Returns the status of a binding whose class has lost all its resources and holds their removal; `None` if that is reported.
+pub(super) fn of_held_pruning(
+    binding: &Binding,
+    now: Now,
+) -> Option<(NamespaceClassBindingStatus, Vec<Condition>)> {
+    let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
     let message = format!(
         "class {} has no resources any more; those that were applied stay until it has some, or has the annotation \
-         {CONFIRM_REMOVAL_ANNOTATION}=true",
+         {CONFIRM_REMOVAL_ANNOTATION}=true, which is to be removed afterwards",
         binding.class
     );
     let finding = Finding::broken(READY, reason::REMOVAL_HELD, message);

@@ -268,7 +268,8 @@ fn a_label_that_is_removed_everywhere_removes_nothing_until_that_is_confirmed() 
     let namespace = bench.get("/api/v1/namespaces/n1").expect("exists");
     let problem = namespace["metadata"]["annotations"]["namespaceclass.akuity.io/problem"].as_str();
     let expected = "NamespaceClass web stays applied here, because more than 25 % of its namespaces have lost it; restore the \
-                    label, or annotate the class with namespaceclass.akuity.io/confirm-removal=true";
+                    label, or annotate the class with namespaceclass.akuity.io/confirm-removal=true, and remove the annotation \
+                    afterwards";
     assert_eq!(problem, Some(expected));
     bench.cluster.crash(0, None);
     bench.cluster.start(program, true);
@@ -359,4 +360,22 @@ fn a_switch_to_an_empty_guarded_class_removes_the_resources_of_the_former_class(
     bench.cluster.advance(WHILE);
     assert!(bench.config_map("n1", "a").is_none());
     assert!(bench.ready("n1").starts_with("True ResourcesApplied: "), "{}", bench.ready("n1"));
+}
+
+#[test]
+fn a_class_says_that_its_confirmed_guard_holds_nothing() {
+    let mut bench = with_guard();
+    let valid = |bench: &mut Bench| {
+        let class = bench.get(CLASS).expect("exists");
+        lockstep_sim::conditions::find(&class, "Valid").expect("is judged")["message"].clone()
+    };
+    assert_eq!(valid(&mut bench), "2 resources can be applied");
+    bench.merge(CLASS, &json!({ "metadata": { "annotations": { GUARD: "true" } } }));
+    bench.cluster.advance(Duration::from_secs(5));
+    let expected = "2 resources can be applied; spec.removalGuard holds nothing until the annotation \
+                    namespaceclass.akuity.io/confirm-removal is removed from the class";
+    assert_eq!(valid(&mut bench), expected);
+    bench.merge(CLASS, &json!({ "metadata": { "annotations": { GUARD: null } } }));
+    bench.cluster.advance(Duration::from_secs(5));
+    assert_eq!(valid(&mut bench), "2 resources can be applied");
 }
