@@ -273,6 +273,13 @@ impl Binding {
         self.status.conditions.iter().find(|condition| condition.type_ == READY)
     }
 
+    /// Returns whether the namespace is not ready, and not because it is being changed, or because another client has changed what
+    /// was applied.
+    fn is_broken(&self) -> bool {
+        let others = [reason::APPLYING, reason::DRIFTED, reason::CONTESTED];
+        !self.is_available() && self.ready().is_none_or(|ready| !others.contains(&ready.reason.as_str()))
+    }
+
     /// Returns whether the namespace is ready with its class, at whatever generation.
     pub fn is_available(&self) -> bool {
         self.status.observed_class_name == self.class
@@ -302,6 +309,8 @@ pub enum BindingIndex {
     Held(String),
     /// The same, by the uid and the generation of the class.
     Applied(Uid, i64),
+    /// The same, if they are not ready with it because it could not be applied.
+    Broken(Uid, i64),
 }
 
 impl Cached for Binding {
@@ -323,8 +332,11 @@ impl Cached for Binding {
         let status = &self.status;
         if status.observed_class_name == self.class {
             indexes.push(BindingIndex::Held(self.class.clone()));
-            let uid = status.observed_class_uid.as_str().into();
-            indexes.push(BindingIndex::Applied(uid, status.observed_class_generation));
+            let (uid, generation) = (status.observed_class_uid.as_str(), status.observed_class_generation);
+            indexes.push(BindingIndex::Applied(uid.into(), generation));
+            if self.is_broken() {
+                indexes.push(BindingIndex::Broken(uid.into(), generation));
+            }
         }
         indexes
     }

@@ -89,11 +89,11 @@ pub mod reason {
     pub const WATCH_FAILED: &str = "WatchFailed";
     /// The class is paused. On a binding: its class was paused before the namespace had the resources.
     pub const PAUSED: &str = "Paused";
-    /// `RolledOut` is true: every namespace has been brought to the generation of the class.
+    /// `RolledOut` is true: every namespace has been brought to the generation of the class, and none is broken by it.
     pub const ALL_NAMESPACES_CHANGED: &str = "AllNamespacesChanged";
     /// Namespaces are being brought to the generation of the class, a few at a time.
     pub const ROLLING_OUT: &str = "RollingOut";
-    /// As many namespaces are unready as the class permits, so no further one is changed.
+    /// As many namespaces are unready as the class permits, so no further one is changed; or the last ones are broken.
     pub const HALTED: &str = "Halted";
     /// `Ready` is true: the namespace contains the resources of its class.
     pub const RESOURCES_APPLIED: &str = "ResourcesApplied";
@@ -105,7 +105,7 @@ pub mod reason {
     pub const UNRESOLVED_VARIABLE: &str = "UnresolvedVariable";
     /// The API server refuses a binding. Used in an Event only: there is no binding that could have a condition.
     pub const BINDING_REFUSED: &str = "BindingRefused";
-    /// The class excludes the namespace. Used in an Event only, like the reason above.
+    /// The class excludes the namespace. Without a binding, it is used in an Event only.
     pub const NAMESPACE_EXCLUDED: &str = "NamespaceExcluded";
     /// An object of that name belongs to another owner.
     pub const OWNERSHIP_CONFLICT: &str = "OwnershipConflict";

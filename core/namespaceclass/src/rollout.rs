@@ -112,7 +112,9 @@ impl Store {
     /// Returns how far the change of a class has come, as the reason of its condition `RolledOut`.
     fn progress(&self, name: &str, class: &Class) -> Reason {
         if self.is_everywhere(name, class) {
-            reason::ALL_NAMESPACES_CHANGED
+            // There is no further namespace at which a change could halt that has broken all of them.
+            let broken = BindingIndex::Broken(class.uid.clone(), class.generation);
+            if self.bindings.count_by(&broken) > 0 { reason::HALTED } else { reason::ALL_NAMESPACES_CHANGED }
         } else if self.is_halted(name, class) {
             reason::HALTED
         } else {
@@ -129,6 +131,16 @@ impl Store {
             reason::ALL_NAMESPACES_CHANGED => {
                 let message = format!("every namespace has been brought to generation {generation}");
                 return Some(Finding::valid(ROLLED_OUT, reason, message));
+            }
+            reason::HALTED if self.is_everywhere(name, class) => {
+                let broken = BindingIndex::Broken(class.uid.clone(), generation);
+                let named: Vec<&str> =
+                    self.bindings.keys_by(&broken).take(NAMED).map(String::as_str).collect();
+                format!(
+                    "every namespace has been brought to generation {generation}, but some are not ready with it, such as {}; \
+                     correct the class, or what their bindings report",
+                    named.join(", ")
+                )
             }
             reason::HALTED if self.free_places(name) != Some(0) => {
                 let (_, unproven) = self.unproven(name, class);

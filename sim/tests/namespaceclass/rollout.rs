@@ -289,3 +289,30 @@ fn a_limit_delays_neither_a_new_namespace_nor_the_repair_of_one_that_has_the_cha
     assert_eq!(with_value(&mut bench, "2"), changed);
     assert!(bench.config_map("new", "a").is_some());
 }
+
+/// A change that breaks all namespaces, of which there are no more than the class permits to be unready.
+#[test]
+fn a_change_that_breaks_every_namespace_has_not_rolled_out() {
+    let mut bench = limited(10);
+    bench.update("web", &[settings("a", "2"), settings("No Name", "2")]);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_value(&mut bench, "2"), NAMESPACES);
+    assert_eq!(rolled_out(&mut bench), "False Halted");
+    let expected = "every namespace has been brought to generation 3, but some are not ready with it, such as n1, n2, n3; correct \
+                    the class, or what their bindings report";
+    assert_eq!(rolled_out_message(&mut bench), expected);
+    assert_a_new_leader_writes_no_status(&mut bench);
+    bench.update("web", &[settings("a", "3")]);
+    bench.cluster.advance(WHILE);
+    assert_eq!(rolled_out(&mut bench), "True AllNamespacesChanged");
+}
+
+/// What other clients do later says nothing about the change.
+#[test]
+fn drift_after_a_rollout_does_not_undo_it() {
+    let mut bench = bench(&json!({ "rollout": { "maxUnavailable": 1 }, "drift": "Report" }));
+    bench.merge("/api/v1/namespaces/n1/configmaps/a", &json!({ "data": { "value": "theirs" } }));
+    bench.cluster.advance(WHILE);
+    assert!(bench.ready("n1").starts_with("False Drifted: "), "{}", bench.ready("n1"));
+    assert_eq!(rolled_out(&mut bench), "True AllNamespacesChanged");
+}

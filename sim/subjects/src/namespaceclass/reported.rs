@@ -12,7 +12,7 @@ use lockstep_sim::history::references;
 use serde_json::Value;
 
 use super::desired::{
-    State, binding, class_of, excludes, is_adopted, is_outdated, is_paused, judged,
+    State, binding, class_of, excludes, is_adopted, is_available, is_outdated, is_paused, judged,
     stays_as_it_is,
 };
 
@@ -81,8 +81,15 @@ fn of_class(server: &ApiServer, class: &Value) -> Option<String> {
         None
     } else if of_class.clone().any(|it| is_outdated(it, class)) {
         Some(reason::HALTED)
-    } else if of_class.all(has_it) {
-        Some(reason::ALL_NAMESPACES_CHANGED)
+    } else if of_class.clone().all(has_it) {
+        // What other clients have changed says nothing about the class.
+        let is_broken = |it: &Arc<Value>| {
+            let ready = conditions::find(it, names::READY);
+            let is_changed =
+                |ready: &Value| [reason::DRIFTED, reason::CONTESTED].iter().any(|it| ready["reason"] == **it);
+            !is_available(it) && !ready.is_some_and(is_changed)
+        };
+        Some(if of_class.any(is_broken) { reason::HALTED } else { reason::ALL_NAMESPACES_CHANGED })
     } else {
         return None;
     };
