@@ -9,7 +9,7 @@
 //! | [`node_pool`] | `NodePoolReady` |
 //! | [`exposure`] | `ServiceExposureReady` |
 //! | [`kubeconfig`] | `KubeconfigInjected` |
-//! | [`readiness`] | `Ready`, `Provisioned` |
+//! | [`readiness`], [`serving`] | `Ready`, `Provisioned` |
 
 pub mod dpucluster;
 pub mod encryption_key;
@@ -23,6 +23,7 @@ pub mod prerequisites;
 pub mod readiness;
 pub mod release_image;
 pub mod retried;
+pub mod serving;
 pub mod spec_applied;
 pub mod unmet;
 pub mod unwatched;

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use lockstep_engine::conditions::{Finding, Status};
 use serde_json::Value;
 
-use super::readiness::serves;
+use super::serving::serves;
 use super::unmet::{Resolution, Unmet};
 use super::unwatched::unwatched;
 use crate::desired::address;

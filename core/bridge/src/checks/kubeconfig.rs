@@ -4,8 +4,8 @@
 
 use lockstep_engine::conditions::{Finding, Status};
 
-use super::readiness::{serves, was_ready};
 use super::retried::retried;
+use super::serving::{serves, was_ready};
 use super::unwatched::unwatched;
 use crate::model::managed_object::ManagedObject;
 use crate::model::secret::SecretRole;

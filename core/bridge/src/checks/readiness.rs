@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use lockstep_engine::conditions::{Finding, Status};
-use lockstep_engine::object::metadata;
 use lockstep_engine::time::{Now, Wall};
 use serde_json::Value;
 
+use super::serving::{created_at, serves, was_ready};
 use super::{encryption_key, exposure, upgrade};
-use crate::model::hosted_cluster::{has_endpoint, is_available, is_installed};
+use crate::model::hosted_cluster::has_endpoint;
 use crate::model::hypershift::{condition as condition_of, describe, is};
 use crate::model::rollout::{is_blocked, was_complete};
 use crate::names::{condition, reason};
@@ -123,21 +123,6 @@ fn hung(snapshot: &BridgeSnapshot<'_>) -> Option<(Status, &'static str, String)>
     Some((Status::False, reason::WAITING_FOR_CONTROL_PLANE, encryption_key::lost(snapshot)?))
 }
 
-/// Returns whether the control plane of the bridge's HostedCluster serves. One that was ready has a version installed. Without
-/// nodes, the histories of a HyperShift that was updated do not show it.
-pub fn serves(snapshot: &BridgeSnapshot<'_>) -> bool {
-    let cluster = snapshot.hosted_cluster().ours();
-    cluster.is_some_and(|cluster| is_available(cluster) && (is_installed(cluster) || was_ready(snapshot)))
-}
-
-/// Returns whether `Provisioned` reports that this HostedCluster was ready. The condition may refer to an earlier one.
-pub fn was_ready(snapshot: &BridgeSnapshot<'_>) -> bool {
-    let created = snapshot.hosted_cluster().ours().and_then(creation);
-    snapshot.bridge.condition(condition::PROVISIONED).is_some_and(|before| {
-        before.status == "True" && created.is_none_or(|created| before.last_transition_time.0 >= created)
-    })
-}
-
 /// Returns the obstacle of a HostedCluster's control plane.
 fn control_plane(snapshot: &BridgeSnapshot<'_>, cluster: &Value) -> Option<(Status, &'static str, String)> {
     // A control plane serves even if HyperShift is paused, or can't complete a change.
@@ -230,13 +215,9 @@ pub fn provisioned(snapshot: &BridgeSnapshot<'_>, ready: &Finding) -> Finding {
 /// Returns the time of a transition of `Provisioned`. It is not before the creation of the HostedCluster, which the clock of the
 /// API server shows: if the clock of this process is behind, the condition would seem to refer to an earlier HostedCluster.
 pub fn provisioned_at(snapshot: &BridgeSnapshot<'_>) -> Now {
-    let created = snapshot.hosted_cluster().ours().and_then(creation).map(Wall::from_timestamp);
+    let created = snapshot.hosted_cluster().ours().and_then(created_at).map(Wall::from_timestamp);
     let now = snapshot.now;
     Now { wall: created.map_or(now.wall, |created| now.wall.max(created)), ..now }
-}
-
-fn creation(cluster: &Value) -> Option<Timestamp> {
-    metadata(cluster, "creationTimestamp").parse().ok()
 }
 
 /// Returns whether a reason of `Ready` reports work in progress.
@@ -246,7 +227,7 @@ pub fn is_waiting(reason: &str) -> bool {
 
 /// Returns the remaining time for a HostedCluster to become ready.
 pub fn remaining(cluster: &Value, now: Now) -> Duration {
-    let Some(created) = creation(cluster) else { return PROVISIONING_MAX };
+    let Some(created) = created_at(cluster) else { return PROVISIONING_MAX };
     left(PROVISIONING_MAX, created, now)
 }
 

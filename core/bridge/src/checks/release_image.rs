@@ -6,7 +6,7 @@ use lockstep_engine::image::ImageReference;
 use lockstep_engine::object::Name;
 use serde_json::Value;
 
-use super::readiness::serves;
+use super::serving::serves;
 use super::unmet::Unmet;
 use crate::model::image::Checked;
 use crate::model::rollout::is_complete;
