@@ -92,6 +92,13 @@ impl Reconcile for Controller {
             // It was created again during the pass, and the new one stays.
             Stage::Removing(_) if is_deleting == Some(false) => Next::Done(Verdict::Requeue(Duration::ZERO)),
             Stage::Removing(stage) => self.resume_removal(key, stage, outcomes, now).map(Stage::Removing),
+            // A deletion began during the write, or an outdated list hides the bridge. What the write did is known all the same.
+            Stage::Reporting(_, changed) if is_deleting != Some(false) => {
+                if self.status_written(key, &changed, outcomes).is_ok() {
+                    self.announce(key, changed, now);
+                }
+                Next::Done(Verdict::Requeue(Duration::ZERO))
+            }
             _ if is_deleting != Some(false) => Next::Done(Verdict::Requeue(Duration::ZERO)),
             Stage::Entering => self.entered(key, outcomes, now),
             Stage::Looking(mut progress, reads) => {

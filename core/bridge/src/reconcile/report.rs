@@ -96,6 +96,10 @@ impl Controller {
             Ok(object) => {
                 self.store.bridges.confirm(key.clone(), Bridge::read(&object));
                 self.store.unconfirmed.forget(key);
+                // An outdated list hides it. It is announced when the watch shows it again.
+                if self.store.bridges.get(key).is_none() {
+                    self.store.unconfirmed.remember(key.clone(), changed);
+                }
                 Ok(())
             }
             Err(failure) => {
@@ -118,11 +122,14 @@ impl Controller {
 mod tests {
     use std::sync::Arc;
 
+    use lockstep_engine::action::Success;
     use lockstep_engine::operator::{Config, Control as _, Operator};
     use lockstep_engine::recording::Recordable as _;
+    use lockstep_engine::scheduler::Reconcile as _;
     use lockstep_engine::time::{Monotonic, Wall};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
+    use super::super::Stage;
     use super::*;
     use crate::fixture::NOW;
     use crate::names;
@@ -154,6 +161,41 @@ mod tests {
             controller.announce(&key, Vec::new(), now);
             let notes = format!("{:?}", controller.outbox.notes);
             assert_eq!(notes.contains("DPFHCPBridge team/a is Provisioning"), is_same, "{notes}");
+        }
+    }
+
+    /// The answer to the write may be older than another bridge that the watch has shown: then it does not bring the bridge back.
+    #[test]
+    fn what_a_write_changed_is_announced_although_an_outdated_list_hides_the_bridge() {
+        let key = Name::new("team", "a");
+        let now =
+            Now { wall: Wall::from_timestamp(NOW.parse().expect("a time")), monotonic: Monotonic::default() };
+        let seen = |name: &str, version: &str, conditions: Value| {
+            let metadata =
+                json!({ "namespace": "team", "name": name, "uid": name, "resourceVersion": version });
+            Arc::new(json!({ "metadata": metadata, "status": { "conditions": conditions } }))
+        };
+        let changed = json!([{
+            "type": "PrerequisitesMet", "status": "True", "reason": "AllMet", "message": "all are met", "lastTransitionTime": NOW,
+        }]);
+        let conditions: Vec<Condition> = serde_json::from_value(changed.clone()).expect("conditions");
+        for (version, is_restored) in [("2", true), ("9", false)] {
+            let (mut controller, kind) = (controller(), Arc::new(names::bridge()));
+            controller.observed(&kind, &seen("a", "1", json!([])));
+            controller.observed(&kind, &seen("b", version, json!([])));
+            controller.list_started(&kind);
+            controller.list_completed(&kind);
+            let written = seen("a", "3", changed.clone());
+            let stage = Stage::Reporting(ReconcileProgress::begin(now), conditions.clone());
+            controller.resume(&key, stage, vec![Ok(Success::Object(Arc::clone(&written)))], now);
+            let announced = |controller: &Controller| {
+                let is_it = |note: &&Note| matches!(note, Note::ConditionChanged { .. });
+                controller.outbox.notes.iter().filter(is_it).count()
+            };
+            assert_eq!(announced(&controller), usize::from(is_restored), "{version}");
+            controller.observed(&kind, &written);
+            controller.announce_unconfirmed(&key, now);
+            assert_eq!(announced(&controller), 1, "{version}");
         }
     }
 }
