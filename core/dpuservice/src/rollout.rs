@@ -9,6 +9,9 @@
 //! | it is ready | while fewer clusters are not ready or in change than `maxUnavailable` permits |
 //! | it was not ready before | after all others: it neither counts nor delays them |
 //!
+//! A cluster with an Application that the server refuses to write does not keep the others waiting: each pass tries it first, and then
+//! gives its place to the next.
+//!
 //! While Argo CD can't compare, it reports Applications as healthy with an unknown sync status. These may work, so the limit holds
 //! for them as well. They are changed before those that are synced, and do not count before their change: otherwise, if no
 //! Application can be compared, the correction could not begin.
@@ -21,6 +24,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstep_crds::dpuservice::DPUServiceSpec;
+use lockstep_engine::action::Failure;
 use lockstep_engine::conditions::Finding;
 use lockstep_engine::object::Name;
 
@@ -35,6 +39,9 @@ use crate::store::Store;
 
 /// The number of clusters that a message names.
 const NAMED: usize = 3;
+
+/// The failures of writes in a pass, by cluster.
+type Failures = BTreeMap<Name, Failure>;
 
 /// Why an Application is not written now.
 pub type Withheld<'a> = BTreeMap<&'a Name, &'static str>;
@@ -101,10 +108,12 @@ struct Progress<'a> {
     members: Vec<Member<'a>>,
     /// The clusters that have no Application, or one that is being deleted. They delay no other.
     without: Vec<&'a Name>,
+    /// The clusters with an Application that the server has just refused to write.
+    refused: BTreeSet<Name>,
 }
 
 impl<'a> Progress<'a> {
-    fn read(store: &'a Store, key: &Name, spec: &DPUServiceSpec) -> Option<Self> {
+    fn read(store: &'a Store, key: &Name, spec: &DPUServiceSpec, failures: &Failures) -> Option<Self> {
         let rollout = spec.rollout.as_ref()?;
         let limit = rollout.limit(store.staying().count());
         let members = staying_apps(store, key).filter_map(|app| Member::read(store, key, spec, app));
@@ -114,11 +123,17 @@ impl<'a> Progress<'a> {
         let without = without.collect();
         let canaries = rollout.canaries.iter().filter_map(|canary| canary.split_once('/'));
         let canaries = canaries.map(|(namespace, name)| Name::new(namespace, name)).collect();
-        Some(Self { limit, canaries, members, without })
+        let refused = failures.iter().filter(|(_, failure)| !failure.passes());
+        let refused = refused.map(|(cluster, _)| cluster.clone()).collect();
+        Some(Self { limit, canaries, members, without, refused })
     }
 
     fn is_canary(&self, member: &Member<'_>) -> bool {
         self.canaries.contains(member.cluster)
+    }
+
+    fn is_refused(&self, member: &Member<'_>) -> bool {
+        self.refused.contains(member.cluster)
     }
 
     /// Returns the canaries that are not ready with the change.
@@ -149,10 +164,11 @@ impl<'a> Progress<'a> {
         let is_for_canaries = self.is_for_canaries();
         let (rest, later): (Vec<&Member<'a>>, Vec<&Member<'a>>) =
             self.rest().partition(|member| self.is_canary(member) || !is_for_canaries);
-        let (mut up, down): (Vec<&Member<'a>>, Vec<&Member<'a>>) =
+        let (mut up, mut down): (Vec<&Member<'a>>, Vec<&Member<'a>>) =
             rest.into_iter().partition(|member| member.is_up);
-        // Those that are not synced need a correction most.
-        up.sort_by_key(|member| member.is_well());
+        // Those that are not synced need a correction most. One that can't be written must not keep a place from others.
+        up.sort_by_key(|member| (self.is_refused(member), member.is_well()));
+        down.sort_by_key(|member| self.is_refused(member));
         let later_up = up.into_iter().skip(places);
         let mut withheld: Withheld<'a> = later_up.map(|member| (member.cluster, TURN)).collect();
         let up: Vec<&Member<'a>> = self.members.iter().filter(|member| member.is_up).collect();
@@ -217,12 +233,17 @@ fn held<'a>(store: &'a Store, key: &Name, spec: &DPUServiceSpec) -> Withheld<'a>
     store.staying().filter(|(cluster, _)| is_due(cluster)).map(|(cluster, _)| (cluster, PAUSED)).collect()
 }
 
-/// Returns the clusters with an Application that is not written now, and why.
-pub fn withheld<'a>(store: &'a Store, key: &Name, spec: &DPUServiceSpec) -> Withheld<'a> {
+/// Returns the clusters with an Application that is not written now, and why. The failures are those of writes in this pass.
+pub fn withheld<'a>(
+    store: &'a Store,
+    key: &Name,
+    spec: &DPUServiceSpec,
+    failures: &Failures,
+) -> Withheld<'a> {
     if spec.paused {
         return held(store, key, spec);
     }
-    Progress::read(store, key, spec).map(|progress| progress.withheld()).unwrap_or_default()
+    Progress::read(store, key, spec, failures).map(|progress| progress.withheld()).unwrap_or_default()
 }
 
 /// Returns the condition `Paused`, if the service is paused.
@@ -232,9 +253,9 @@ pub fn paused(service: &Service) -> Option<Finding> {
 }
 
 /// Returns the condition `RolledOut`, if the service limits how many clusters change at a time.
-pub fn rolled_out(store: &Store, key: &Name, service: &Service) -> Option<Finding> {
+pub fn rolled_out(store: &Store, key: &Name, service: &Service, failures: &Failures) -> Option<Finding> {
     let spec = service.spec.as_ref().ok()?;
-    let progress = Progress::read(store, key, spec)?;
+    let progress = Progress::read(store, key, spec, failures)?;
     let mut finding = of_progress(store, service.generation, &progress);
     let version = &spec.source.version;
     if is_range(version) {
@@ -272,6 +293,11 @@ fn of_progress(store: &Store, generation: i64, progress: &Progress<'_>) -> Findi
             message += "; not ready yet: ";
             message += &unready;
         }
+        let refused = titles(&mut progress.rest().filter(|member| progress.is_refused(member)));
+        if !refused.is_empty() {
+            message += "; see ApplicationsReconciled for these, which can't be changed: ";
+            message += &refused;
+        }
         let without: Vec<String> =
             progress.without.iter().take(NAMED).map(|cluster| store.title(cluster)).collect();
         if !without.is_empty() {
@@ -299,7 +325,7 @@ mod tests {
 
     /// Returns an Application for each letter: `n` is new and healthy, `p` is new and in progress, `f` is new and has failed, `c` is new
     /// and can't be compared; `o` is old and healthy, `x` is old and has failed, `u` is old and can't be compared, `d` is old on a
-    /// cluster that is not ready.
+    /// cluster that is not ready, `r` is old and healthy, and its write was refused.
     fn apps(states: &str) -> Vec<(App, Name)> {
         let app = |(index, state): (usize, char)| {
             let health = match state {
@@ -329,7 +355,9 @@ mod tests {
         };
         let members = apps.iter().zip(states.chars()).map(member).collect();
         let canaries = canaries.iter().map(|index| cluster(*index)).collect();
-        Progress { limit, canaries, members, without: Vec::new() }
+        let refused = apps.iter().zip(states.chars()).filter(|(_, state)| *state == 'r');
+        let refused = refused.map(|((_, cluster), _)| cluster.clone()).collect();
+        Progress { limit, canaries, members, without: Vec::new(), refused }
     }
 
     #[test]
@@ -366,6 +394,11 @@ mod tests {
             (1, &[1], "ono", "..T", false),
             (1, &[7], "oo", "CC", true),
             (2, &[0, 1], "noo", "..C", false),
+            // What can't be written keeps no place from the others.
+            (1, &[], "roo", "T.T", false),
+            (1, &[], "rpo", "T.T", false),
+            (1, &[], "rn", "..", false),
+            (1, &[0], "roo", ".CC", false),
         ] {
             let apps = apps(states);
             let progress = progress(limit, canaries, states, &apps);
@@ -418,7 +451,7 @@ mod tests {
             }
             let (store, key) = (&fixture.store, fixture::service());
             let service = store.services.get(&key).expect("a service");
-            let found = rolled_out(store, &key, service).expect("a limit");
+            let found = rolled_out(store, &key, service, &Failures::new()).expect("a limit");
             assert!(found.message.ends_with(expected), "{}", found.message);
             let reason = if with_app.len() == 3 { reason::ALL_CLUSTERS_CHANGED } else { reason::ROLLING_OUT };
             assert_eq!(found.reason, reason);
@@ -485,7 +518,7 @@ mod tests {
         for (name, change, phase) in changes {
             fixture.cluster(name, phase).secret(name, |_| ()).app(name, name, |object| change(object));
         }
-        let withheld = withheld(&fixture.store, &fixture::service(), fixture.spec());
+        let withheld = withheld(&fixture.store, &fixture::service(), fixture.spec(), &Failures::new());
         let withheld: Vec<_> = withheld.into_iter().map(|(name, why)| (name.name.as_str(), why)).collect();
         let expected = [("c1", TURN), ("c5", LAST), ("c8", TURN), ("c9", TURN), ("d1", TURN), ("d2", TURN)];
         assert_eq!(withheld, expected);

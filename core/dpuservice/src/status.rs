@@ -43,13 +43,13 @@ pub fn wanted(
         return (status, changed.into_iter().collect());
     }
     let apps = apps(store, key);
-    let withheld = service.spec.as_ref().map(|spec| withheld(store, key, spec)).unwrap_or_default();
+    let withheld = service.spec.as_ref().map(|spec| withheld(store, key, spec, failures)).unwrap_or_default();
     let fought_over = store.repairs.contested(&service_ref(key), now).map(|(cluster, _)| cluster).collect();
     let seen = Seen { store, service, apps: &apps, failures, contested, fought_over, withheld };
     let findings = [seen.clusters(), seen.secrets(), seen.project(), seen.reconciled(), seen.ready()];
     let mut findings: Vec<Finding> = findings.into_iter().map(|finding| judged(store, finding)).collect();
     findings.push(blind(store).unwrap_or_else(|| summary(&findings)));
-    findings.extend(of_change(&mut status, store, key, service));
+    findings.extend(of_change(&mut status, store, key, service, failures));
     let set = |finding| conditions::set(&mut status.conditions, finding, service.generation, now);
     let changed = findings.into_iter().filter_map(set).collect();
     // The last known reports are kept while newer ones can't be known.
@@ -61,12 +61,18 @@ pub fn wanted(
 
 /// Returns the conditions `Paused` and `RolledOut`, and removes those that do not apply. A rollout neither begins nor ends while
 /// the service is paused.
-fn of_change(status: &mut DPUServiceStatus, store: &Store, key: &Name, service: &Service) -> Option<Finding> {
+fn of_change(
+    status: &mut DPUServiceStatus,
+    store: &Store,
+    key: &Name,
+    service: &Service,
+    failures: &BTreeMap<Name, Failure>,
+) -> Option<Finding> {
     if let Some(paused) = paused(service) {
         return Some(paused);
     }
     status.conditions.retain(|known| known.type_ != condition::PAUSED);
-    let rolled_out = rolled_out(store, key, service).map(|finding| judged(store, finding));
+    let rolled_out = rolled_out(store, key, service, failures).map(|finding| judged(store, finding));
     if rolled_out.is_none() {
         status.conditions.retain(|known| known.type_ != condition::ROLLED_OUT);
     }

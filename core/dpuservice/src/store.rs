@@ -282,8 +282,12 @@ impl Store {
         })
     }
 
-    /// Returns the delay until the next of them is overdue. If one could not be ended, it is retried after the same time.
+    /// Returns the delay until the next of them is overdue. If one could not be ended, it is retried after the same time. While the
+    /// service is paused, none is ended.
     pub fn next_overdue(&self, service: &Name, now: Now) -> Option<Duration> {
+        if self.is_paused(service) {
+            return None;
+        }
         self.held_up.get(service)?.iter().map(|held| held.rest(now)).min()
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockstep_dpuservice::names::{ARGO_NAMESPACE, PROJECT};
 use lockstep_engine::action::{Action, ErrorKind, KubeRequest};
-use lockstep_external::dpu_clusters::Access;
+use lockstep_external::dpu_clusters::{Access, UNREACHABLE};
 use lockstep_sim::cluster::{Change, Cluster, FaultVerdict, SlowAnswers};
 use serde_json::{Value, json};
 
@@ -159,6 +159,31 @@ fn a_service_that_is_replaced_during_its_deletion_is_not_reported_as_deleted() {
         let wrong: Vec<_> = changes.map(|(_, change)| change).filter(|change| is_wrong(change)).collect();
         assert!(wrong.is_empty(), "after {wait} ms: {wrong:?}");
         assert_eq!(bench.ready("hbn"), "True/Success", "after {wait} ms: {}", bench.conditions("hbn"));
+    }
+}
+
+/// One removal is refused again and again, and another waits for a cluster that does not answer.
+#[test]
+fn a_removal_that_fails_names_all_applications_that_are_left() {
+    let mut bench = two();
+    let cut_off = json!({ "metadata": { "annotations": { UNREACHABLE: "true" } } });
+    bench.cluster.merge("DPUCluster", DPF, "dpu-02", &cut_off);
+    bench.cluster.interfere(|_, action| match action {
+        Action::Kube(KubeRequest::Delete { target, .. }) if target.name == "hbn-01" => {
+            FaultVerdict::failed(ErrorKind::Forbidden)
+        }
+        _ => FaultVerdict::Served,
+    });
+    bench.cluster.delete("DPUService", "default", "hbn");
+    for minutes in [1, 30] {
+        bench.cluster.advance(Duration::from_mins(minutes));
+        let (reconciled, message) = bench.condition("hbn", "ApplicationsReconciled");
+        assert_eq!(reconciled, "False/Error", "{message}");
+        assert!(message.starts_with("Applications can't be removed (hbn-01: "), "{message}");
+        assert!(
+            message.contains("waiting for Argo CD to remove 2 Applications: hbn-01; hbn-02"),
+            "{message}"
+        );
     }
 }
 

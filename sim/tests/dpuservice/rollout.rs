@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockstep_dpuservice::names::ARGO_NAMESPACE;
+use lockstep_engine::action::ErrorKind;
 use lockstep_external::argocd::repo_server_outage;
 use lockstep_external::dpu_clusters::UNREACHABLE;
 use lockstep_external::dpu_clusters::release::{BROKEN, DEGRADED, MISSING};
-use lockstep_sim::cluster::{Author, What};
+use lockstep_sim::cluster::{Author, FaultVerdict, What};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, operator};
@@ -100,6 +101,29 @@ fn writes_of_applications(bench: &Bench) -> usize {
         _ => false,
     };
     bench.cluster.journal.iter().filter(|entry| is_write(&entry.what)).count()
+}
+
+/// A policy refuses to change the Application of one cluster, which is the first in the order of the rollout.
+#[test]
+fn a_refused_application_does_not_keep_the_others_from_a_change() {
+    let mut bench = limited(&json!(1));
+    bench.cluster.interfere(|_, action| {
+        let is_first = action.target().is_some_and(|target| target.name == "hbn-01");
+        if is_first && action.is_write() {
+            FaultVerdict::failed(ErrorKind::Forbidden)
+        } else {
+            FaultVerdict::Served
+        }
+    });
+    choose(&mut bench, "v2.0.0");
+    assert_eq!(with_version(&mut bench, "v2.0.0"), CLUSTERS[1..], "{}", bench.conditions("hbn"));
+    assert_eq!(most_in_change(&bench, "v2.0.0"), 1);
+    let (state, message) = bench.condition("hbn", "RolledOut");
+    assert_eq!(state, "False/RollingOut");
+    assert!(message.ends_with("which can't be changed: dpu-01"), "{message}");
+    bench.cluster.interfere(|_, _| FaultVerdict::Served);
+    bench.cluster.advance(WHILE);
+    assert_eq!(with_version(&mut bench, "v2.0.0"), CLUSTERS);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockstep_dpuservice::names::{ARGO_NAMESPACE, CLUSTER, PROJECT};
-use lockstep_engine::action::{Action, KubeRequest};
+use lockstep_engine::action::{Action, ErrorKind, KubeRequest};
 use lockstep_external::dpu_clusters::{Access, UNREACHABLE};
 use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
 use serde_json::{Value, json};
@@ -290,6 +290,30 @@ fn two_that_move_to_one_server_do_not_both_get_it() {
         let three = registered.iter().filter(|(_, at)| *at == server("three")).count();
         assert_eq!((three, registered.len()), (1, 2), "{registered:?}");
     }
+}
+
+/// The Secret of the first can't be written, so the first keeps the server from the second. Then the first gets another one.
+#[test]
+fn who_waits_for_a_server_gets_it_at_once_when_the_other_cluster_moves_away() {
+    let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
+    bench.cluster.interfere(|_, action| {
+        let is_secret = action.target().is_some_and(|target| target.name == "dpu-01-argocd");
+        if is_secret && action.is_write() {
+            FaultVerdict::failed(ErrorKind::Forbidden)
+        } else {
+            FaultVerdict::Served
+        }
+    });
+    move_to(&mut bench, "dpu-01", "three");
+    bench.cluster.advance(Duration::from_secs(10));
+    move_to(&mut bench, "dpu-02", "three");
+    bench.cluster.advance(Duration::from_secs(10));
+    let at_three = |bench: &mut Bench| registered(bench).iter().any(|(_, at)| *at == server("three"));
+    assert!(!at_three(&mut bench), "the first may have it: {:?}", registered(&mut bench));
+    bench.cluster.interfere(|_, _| FaultVerdict::Served);
+    move_to(&mut bench, "dpu-01", "four");
+    bench.cluster.advance(Duration::from_mins(1));
+    assert!(at_three(&mut bench), "{:?}", registered(&mut bench));
 }
 
 #[test]

@@ -86,6 +86,12 @@ fn a_change_ends_a_sync_that_waits_for_a_hook() {
         began.as_str().expect("a time")
     );
     assert!(state == "False/Pending" && message.contains(&expected), "{state}: {message}");
+    bench.cluster.merge("DPUService", "default", "hbn", &change(json!({ "paused": true })));
+    bench.cluster.advance(Duration::from_mins(10));
+    assert_eq!(bench.application("hbn-01")["status"]["operationState"]["startedAt"], began);
+    let (_, message) = bench.condition("hbn", "ApplicationsReady");
+    assert!(message.contains("it is terminated once the service is no longer paused"), "{message}");
+    bench.cluster.merge("DPUService", "default", "hbn", &change(json!({ "paused": null })));
     bench.cluster.advance(Duration::from_mins(2));
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
     assert_eq!(bench.cluster.list("ConfigMap", DPF)[0]["data"]["version"], "v2.0.0");

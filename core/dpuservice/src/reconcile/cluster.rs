@@ -206,7 +206,11 @@ impl Controller {
         let write = create_or_apply(name.object(&names::secret()), manifest, seen);
         // Other clusters are reconciled while this waits for the answer.
         let claim = Claim { uid: found.uid.clone(), server: connection.server };
-        self.store.claims.insert(key.clone(), claim);
+        if let Some(earlier) = self.store.claims.insert(key.clone(), claim.clone())
+            && earlier.server != claim.server
+        {
+            self.wake_sharers(key, Some(&earlier.server));
+        }
         Next::Await(vec![write], Stage::Writing(Box::new(found)))
     }
 

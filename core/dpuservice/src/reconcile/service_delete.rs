@@ -13,6 +13,7 @@
 //!
 //! Source: "Reconcile deletion if needed"; decisions on shared objects.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockstep_engine::action::{Action, Answer as _, Outcome, only};
@@ -97,7 +98,7 @@ impl Controller {
             Ok(found) => found,
             Err(failure) => {
                 let verdict = Verdict::retry("listing Applications", &failure);
-                return self.report_removal(key, &[], Some((verdict, failure.message)), now);
+                return self.report_removal(key, BTreeSet::new(), Some((verdict, failure.message)), now);
             }
         };
         let left: Vec<(Name, App)> = found.into_iter().filter(|(_, app)| app.service == *key).collect();
@@ -111,6 +112,7 @@ impl Controller {
         let writes = left.iter().filter_map(|(name, app)| Some((name.clone(), next_removal(name, app)?)));
         let (names, writes): (Vec<Name>, Vec<Action>) = writes.unzip();
         if writes.is_empty() {
+            let left = left.iter().map(|(name, _)| name.clone()).collect();
             return self.report_removal(key, left, None, now);
         }
         wait(writes, Stage::Removing(names))
@@ -124,7 +126,7 @@ impl Controller {
         now: Now,
     ) -> Next<Step> {
         let mut left = Vec::new();
-        let mut failed = None;
+        let mut failed = Vec::new();
         for (name, outcome) in names.iter().zip(outcomes) {
             match outcome.remaining() {
                 Ok(Some(object)) => {
@@ -134,13 +136,16 @@ impl Controller {
                 Ok(None) => self.application_removed(name),
                 // It existed a moment ago. The watch shows when it is gone.
                 Err(failure) if failure.is_absence() => return Next::Done(lagging()),
-                Err(failure) => failed = Some(failure),
+                Err(failure) => failed.push((name.clone(), failure)),
             }
         }
-        match failed {
-            Some(failure) => {
-                let verdict = Verdict::retry("removing Applications", &failure);
-                self.report_removal(key, &left, Some((verdict, failure.message)), now)
+        match failed.first() {
+            Some((name, failure)) => {
+                let verdict = Verdict::retry("removing Applications", failure);
+                let message = format!("{}: {}", name.name, failure.message);
+                let left = left.into_iter().map(|(name, _)| name);
+                let left = left.chain(failed.into_iter().map(|(name, _)| name)).collect();
+                self.report_removal(key, left, Some((verdict, message)), now)
             }
             // They were deleted at once.
             None if left.is_empty() => self.begin_removal(key, now),
@@ -168,19 +173,23 @@ impl Controller {
         }
     }
 
+    /// Reports which Applications are left: these, which a survey or an answer has shown, and those of the cache. A batch of writes
+    /// concerns only some of them.
     fn report_removal(
         &mut self,
         key: &Name,
-        left: &[(Name, App)],
+        mut left: BTreeSet<Name>,
         failed: Option<(Verdict, String)>,
         now: Now,
     ) -> Next<Step> {
         let Some(service) = self.store.services.get(key) else { return Next::Done(Verdict::Converged) };
+        left.extend(self.store.of_service(key).map(|(name, _)| name.clone()));
         let (verdict, failure) = match failed {
             Some((verdict, failure)) => (verdict, Some(failure)),
             None => (Verdict::Requeue(RECHECK), None),
         };
-        let (wanted, changed) = waiting_for_applications(&self.store, service, left, failure.as_deref(), now);
+        let (wanted, changed) =
+            waiting_for_applications(&self.store, service, &left, failure.as_deref(), now);
         self.write_status(key, &wanted, verdict, changed, now).map(Step::Status)
     }
 

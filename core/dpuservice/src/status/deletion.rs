@@ -1,5 +1,7 @@
 //! The status of a service that is being deleted.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::dpuservice::DPUServiceStatus;
 use lockstep_engine::action::ErrorKind;
@@ -8,7 +10,6 @@ use lockstep_engine::object::Name;
 use lockstep_engine::time::Now;
 
 use super::text::{list, unwatched};
-use crate::model::application::App;
 use crate::model::project;
 use crate::model::service::Service;
 use crate::names::{condition, reason};
@@ -19,17 +20,17 @@ use crate::store::{GIVES_UP_AFTER, Store};
 pub fn waiting_for_applications(
     store: &Store,
     service: &Service,
-    left: &[(Name, App)],
+    left: &BTreeSet<Name>,
     failure: Option<&str>,
     now: Now,
 ) -> (DPUServiceStatus, Vec<Condition>) {
-    let titled = |(name, _): &&(Name, App)| {
+    let titled = |name: &Name| {
         let conditions = &store.applications.get(name)?.report.conditions;
         let error = conditions.iter().find(|condition| condition.type_ == "DeletionError")?;
         // Argo CD keeps this condition after the problem is resolved.
         Some(format!("{} (last error, at {}: {})", name.name, error.last_transition_time, error.message))
     };
-    let names = left.iter().map(|entry| titled(&entry).unwrap_or_else(|| entry.0.name.clone()));
+    let names = left.iter().map(|name| titled(name).unwrap_or_else(|| name.name.clone()));
     let waiting = format!("waiting for Argo CD to remove {} Applications: {}", left.len(), list(names));
     let message = match failure {
         Some(failure) if left.is_empty() => format!("Applications can't be removed ({failure})"),
@@ -153,9 +154,8 @@ mod tests {
         fixture.app("b", "c1", |_| ());
         let store = &fixture.store;
         let service = store.services.get(&fixture::service()).expect("the service");
-        let left: Vec<(Name, App)> =
-            store.applications.iter().map(|(name, app)| (name.clone(), app.clone())).collect();
-        let reported = |left: &[(Name, App)], failure: Option<&str>| {
+        let left: BTreeSet<Name> = store.applications.iter().map(|(name, _)| name.clone()).collect();
+        let reported = |left: &BTreeSet<Name>, failure: Option<&str>| {
             let (status, _) = waiting_for_applications(store, service, left, failure, at(0));
             let ready = status.conditions.iter().find(|it| it.type_ == condition::READY).expect("Ready");
             format!("{}: {}", ready.reason, ready.message)
@@ -166,6 +166,6 @@ mod tests {
             reported(&left, Some("403")),
             format!("Error: Applications can't be removed (403); {waiting}")
         );
-        assert_eq!(reported(&[], Some("403")), "Error: Applications can't be removed (403)");
+        assert_eq!(reported(&BTreeSet::new(), Some("403")), "Error: Applications can't be removed (403)");
     }
 }

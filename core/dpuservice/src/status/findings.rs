@@ -257,7 +257,7 @@ impl Seen<'_> {
                 None => "no Application".to_owned(),
                 Some(app) if app.deleting => "being deleted".to_owned(),
                 Some(app) if !app.is_current() => "Argo CD has not looked at the change yet".to_owned(),
-                Some(app) => state(app),
+                Some(app) => state(app, self.service.is_paused()),
             };
             ClusterMessage::new(self.store, cluster, message)
         });

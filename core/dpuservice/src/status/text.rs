@@ -16,11 +16,13 @@ pub(super) fn unwatched(source: Source, failure: &Failure) -> String {
     format!("{}s can't be watched ({})", source.kind().kind, failure.message)
 }
 
-/// Returns the state of an Application in brief.
-pub(super) fn state(app: &App) -> String {
+/// Returns the state of an Application in brief. While its service is paused, no sync is terminated.
+pub(super) fn state(app: &App, is_paused: bool) -> String {
     let message = app.report.describe(app.unfinished());
     let Some(operation) = app.outdated() else { return message };
-    let when = if operation.is_between_attempts {
+    let when = if is_paused {
+        "once the service is no longer paused".to_owned()
+    } else if operation.is_between_attempts {
         "now".to_owned()
     } else {
         format!("{} minutes after the change", GRACE.as_secs() / 60)

@@ -74,4 +74,6 @@ fn each_outdated_sync_has_a_time_of_its_own() {
     fixture.store.note_held_up(&service, at(350));
     assert_eq!(overdue(&fixture.store, 400), ["b"]);
     assert_eq!(overdue(&fixture.store, 650), ["a", "b"]);
+    fixture.service(json!({ "paused": true }));
+    assert_eq!(fixture.store.next_overdue(&service, at(650)), None);
 }

@@ -51,7 +51,7 @@ pub(super) fn missing(store: &Store, key: &Name, spec: &DPUServiceSpec, pass: &P
         let superfluous = apps.iter().skip(kept).filter(|(_, app)| !app.deleting);
         missing.extend(superfluous.filter_map(|(name, app)| remove(cluster, name, app, What::Remove)));
     }
-    let withheld = withheld(store, key, spec);
+    let withheld = withheld(store, key, spec, &pass.failures);
     for (cluster, _) in store.staying().filter(|(cluster, _)| !withheld.contains_key(cluster)) {
         let existing = by_cluster.get(cluster).and_then(|apps| apps.first()).copied();
         if existing.is_some_and(|(_, app)| app.deleting) {
