@@ -135,7 +135,7 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         gone.into_iter().filter_map(|key| self.forget(&key).map(|value| (key, value))).collect()
     }
 
-    /// Stores an object that the watch has shown. Returns whether it is newer than the stored one.
+    /// Stores an object that the watch has shown. Returns whether it is newer than the stored one, or may be.
     pub fn observe(&mut self, key: K, value: V) -> bool {
         if let Some(listed) = &mut self.listing {
             listed.insert(key.clone());
@@ -143,7 +143,8 @@ impl<K: Ord + Clone, V: Cached> Cache<K, V> {
         self.watched_up_to = self.watched_up_to.max(value.resource_version());
         let held = self.objects.get(&key).map(Cached::resource_version);
         let removed = self.removed.get(&key).copied();
-        if held.max(removed).is_some_and(|known| known >= value.resource_version()) {
+        let version = value.resource_version();
+        if !version.is_none() && held.max(removed).is_some_and(|known| known >= version) {
             return false;
         }
         self.removed.remove(&key);

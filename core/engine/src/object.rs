@@ -170,13 +170,15 @@ impl fmt::Display for Uid {
 }
 
 /// The resource version of an object. Those of one kind can be compared: the API server increases it with each change. The
-/// default, zero, stands for none. It is stored as the text that the API has.
+/// default, zero, stands for none, and for a text that is no number, as some aggregated API servers have it (`1234/`): such
+/// texts can't be compared, so the object that a watch showed last counts, and writes have no precondition but the uid. It is
+/// stored as the text that the API has.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ResourceVersion(u64);
 
 impl ResourceVersion {
-    /// Returns the resource version of an object; none if it has none.
+    /// Returns the resource version of an object; none if it has none, or one that can't be compared.
     pub fn of(object: &Value) -> Self {
         Self(metadata(object, "resourceVersion").parse().unwrap_or_default())
     }

@@ -111,7 +111,7 @@ fn delete(
     resource_version: Option<ResourceVersion>,
 ) -> Result<http::Request<Vec<u8>>, Failure> {
     let mut preconditions = json!({ "uid": uid });
-    if let Some(version) = resource_version {
+    if let Some(version) = resource_version.filter(|version| !version.is_none()) {
         preconditions["resourceVersion"] = json!(version);
     }
     let options = json!({
@@ -364,6 +364,22 @@ mod tests {
                 assert_eq!(failure.class, ErrorKind::Unknown, "{body}");
             }
         }
+    }
+
+    #[test]
+    fn a_version_that_cannot_be_compared_is_no_precondition() {
+        let kind = Kind::known("projectcalico.org", "v3", "NetworkPolicy", "networkpolicies", true);
+        let target = ObjectRef::namespaced(&kind, "team", "a");
+        let preconditions = |version: &str| {
+            let seen = json!({ "metadata": { "uid": "1", "resourceVersion": version } });
+            let crate::action::Action::Kube(request) = crate::write::delete(target.clone(), &seen) else {
+                panic!("a request to Kubernetes");
+            };
+            let request = encode(&request, "lockstep").expect("it can be sent");
+            serde_json::from_slice::<Value>(request.body()).expect("JSON")["preconditions"].clone()
+        };
+        assert_eq!(preconditions("12"), json!({ "uid": "1", "resourceVersion": "12" }));
+        assert_eq!(preconditions("12/"), json!({ "uid": "1" }));
     }
 
     #[test]

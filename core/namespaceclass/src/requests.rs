@@ -63,9 +63,11 @@ fn release(uid: &Uid, version: ResourceVersion) -> Value {
     let annotations: serde_json::Map<String, Value> =
         marks.into_iter().map(|mark| (mark.to_owned(), Value::Null)).collect();
     let labels = json!({ names::CLASS_LABEL: null });
-    json!({ "metadata": {
-        "uid": uid, "resourceVersion": version, "labels": labels, "annotations": annotations,
-    } })
+    let mut metadata = json!({ "uid": uid, "labels": labels, "annotations": annotations });
+    if !version.is_none() {
+        metadata["resourceVersion"] = json!(version);
+    }
+    json!({ "metadata": metadata })
 }
 
 /// Returns the applies of the plan.
@@ -75,7 +77,7 @@ pub(super) fn applies(name: &str, work: &Work) -> Vec<Action> {
         if let Some(uid) = &apply.uid {
             manifest["metadata"]["uid"] = json!(uid);
         }
-        if let Some(version) = apply.version {
+        if let Some(version) = apply.version.filter(|version| !version.is_none()) {
             manifest["metadata"]["resourceVersion"] = json!(version);
         }
         let target = ObjectRef::namespaced(&apply.entry.kind, name, &apply.entry.name);

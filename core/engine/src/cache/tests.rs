@@ -153,6 +153,20 @@ fn the_end_of_an_earlier_object_leaves_the_next_one_alone() {
     assert_eq!(cache.get(&1), Some(&Item(9, "new")));
 }
 
+/// Zero is what a text that is no number is read as.
+#[test]
+fn of_versions_that_cannot_be_compared_the_watch_showed_the_newest_last() {
+    let mut cache = synced();
+    assert!(cache.observe(1, Item(0, "red")));
+    assert!(cache.observe(1, Item(0, "blue")));
+    assert!(!cache.absorb(1, Item(0, "red")), "the watch may have shown a later change");
+    assert_eq!(cache.get(&1), Some(&Item(0, "blue")));
+    assert!(cache.removed(1, 0.into()));
+    assert!(cache.observe(1, Item(0, "red")), "another object of that name");
+    assert!(cache.vanish(&1, 0.into()));
+    assert_eq!(cache.get(&1), None);
+}
+
 /// As a recording stores it.
 fn stored(cache: &Cache<u8, Item>) -> Cache<u8, Item> {
     let text: &'static str = Box::leak(serde_json::to_string(cache).unwrap().into_boxed_str());
