@@ -127,7 +127,7 @@ fn parse() -> Command {
     let mut command = Cli::command();
     let matches = command.get_matches_mut();
     #[cfg(feature = "embedded")]
-    for (subcommand, flag) in [("dev", "bare"), ("sim", "plan")] {
+    for (subcommand, flag) in [("dev", "bare"), ("sim", "plan"), ("sim", "together"), ("sim", "museum")] {
         if matches.subcommand_matches(subcommand).is_some_and(|given| contradict(given, flag)) {
             let story = format!("the argument '--{flag}' cannot be used with '--controllers <NAMES>'");
             command.error(clap::error::ErrorKind::ArgumentConflict, story).exit();

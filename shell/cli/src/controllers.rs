@@ -13,6 +13,7 @@ use lockstep_engine::operator::{CONCURRENCY, Config};
 use lockstep_engine::recording::{Origin, Recordable};
 use lockstep_namespaceclass as namespaceclass;
 use lockstep_runtime::execute::{Executor, TIMEOUT};
+use lockstep_runtime::failure::from_client;
 use lockstep_runtime::run::Options;
 use serde_json::{Map, Value};
 
@@ -109,21 +110,34 @@ pub async fn missing(executor: &Executor, kinds: &[Arc<Kind>]) -> Result<Vec<Arc
 }
 
 /// Returns the required fields of `spec` in our CRDs that the cluster's CRDs do not have, such as `spec.source of DPUService`.
-/// Another project may define kinds of the same names. If a schema can't be read, it counts as ours.
-pub async fn unknown_fields(client: &Client, sets: &[CrdSet]) -> Vec<String> {
+/// Another project may define kinds of the same names.
+///
+/// # Errors
+///
+/// If the schema of a kind can't be read, with the reason. The API server publishes that of a new CRD after a moment.
+pub async fn unknown_fields(client: &Client, sets: &[CrdSet]) -> Result<Vec<String>, String> {
     let mut unknown = Vec::new();
     for spec in sets.iter().flat_map(|set| &set.crds).map(|crd| &crd.spec) {
         for version in spec.versions.iter().filter(|version| version.storage) {
             let path = format!("/openapi/v3/apis/{}/{}", spec.group, version.name);
-            let Ok(request) = http::Request::get(path).body(Vec::new()) else { continue };
+            let unread = |why: &str| {
+                format!(
+                    "the schema of {} can't be read from {path} of the API server: {why}",
+                    spec.names.kind
+                )
+            };
+            let request =
+                http::Request::get(&path).body(Vec::new()).map_err(|error| unread(&error.to_string()))?;
             let answer = tokio::time::timeout(TIMEOUT, client.request::<Value>(request)).await;
-            let Ok(Ok(document)) = answer else { continue };
-            let Some(known) = fields_of_spec(&document, &spec.names.kind) else { continue };
+            let answer = answer.map_err(|_| unread("there was no answer in time"))?;
+            let document = answer.map_err(|error| unread(&from_client(&error).message))?;
+            let known = fields_of_spec(&document, &spec.names.kind);
+            let known = known.ok_or_else(|| unread("it is not there yet"))?;
             let lacking = required_of_spec(version).iter().filter(|field| !known.contains_key(*field));
             unknown.extend(lacking.map(|field| format!("spec.{field} of {}", spec.names.kind)));
         }
     }
-    unknown
+    Ok(unknown)
 }
 
 /// Returns the fields of `spec` of a kind in an OpenAPI document.
@@ -213,6 +227,43 @@ mod tests {
     use lockstep_engine::yaml;
 
     use super::*;
+
+    /// A CRD counts as ours only after its schema has shown that.
+    #[tokio::test]
+    async fn a_schema_that_can_not_be_read_is_an_error() {
+        let set = select(&["dpuservice".to_owned()]).unwrap().remove(0);
+        let spec = |required: &str| {
+            let kind = serde_json::json!([{ "group": "svc.dpu.nvidia.com", "kind": "DPUService", "version": "v1alpha1" }]);
+            let properties = serde_json::json!({ "spec": { "properties": { required: {} } } });
+            let schema =
+                serde_json::json!({ "x-kubernetes-group-version-kind": kind, "properties": properties });
+            serde_json::json!({ "components": { "schemas": { "dpuservice": schema } } }).to_string()
+        };
+        for (code, body, expected) in [
+            (200, spec("source"), Ok(Vec::new())),
+            (200, spec("helmChart"), Ok(vec!["spec.source of DPUService".to_owned()])),
+            (200, r#"{"components":{"schemas":{}}}"#.to_owned(), Err("it is not there yet")),
+            (404, "404 page not found".to_owned(), Err("404")),
+            (503, "busy".to_owned(), Err("busy")),
+        ] {
+            let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+                let answer = http::Response::builder().status(code);
+                std::future::ready(answer.body(kube::client::Body::from(body.clone().into_bytes())))
+            });
+            let found = unknown_fields(&Client::new(service, "default"), std::slice::from_ref(&set)).await;
+            match (found, expected) {
+                (found, Ok(expected)) => assert_eq!(found, Ok(expected)),
+                (found, Err(part)) => {
+                    let why = found.expect_err(part);
+                    assert!(
+                        why.starts_with("the schema of DPUService can't be read from /openapi/v3/"),
+                        "{why}"
+                    );
+                    assert!(why.contains(part), "{why}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn every_controller_can_be_made() {

@@ -120,17 +120,23 @@ impl Manager {
             }
         }
         stop_controllers.pull();
+        let mut has_panicked = false;
         loop {
             // They still write, which only a leader may.
             tokio::select! {
                 biased;
-                ended = controllers.join_next() => if ended.is_none() { break },
+                ended = controllers.join_next() => match ended {
+                    Some(ended) => has_panicked |= ended.is_err(),
+                    None => break,
+                },
                 leading = leadership(&mut notes) => if !leading { return Err(Ended::LeadershipLost) },
             }
         }
         stop_election.pull();
-        while elections.join_next().await.is_some() {}
-        Ok(())
+        while let Some(ended) = elections.join_next().await {
+            has_panicked |= ended.is_err();
+        }
+        if has_panicked { Err(Ended::Panicked) } else { Ok(()) }
     }
 
     fn driver(

@@ -131,7 +131,7 @@ async fn installed(
         let one = std::slice::from_ref(&set);
         let unserved = controllers::missing(executor, &controllers::kinds(one)).await?;
         let reason = if unserved.is_empty() {
-            let unknown = controllers::unknown_fields(client, one).await;
+            let unknown = controllers::unknown_fields(client, one).await.map_err(anyhow::Error::msg)?;
             if unknown.is_empty() {
                 installed.push(set);
                 continue;

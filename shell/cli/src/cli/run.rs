@@ -25,7 +25,7 @@ use super::cluster::ClusterArgs;
 use super::election::ElectionArgs;
 use super::misuse::Misuse;
 use super::page::{Page, PageArgs};
-use super::serving::Serving;
+use super::serving::{Listeners, Serving};
 use super::signal::Signals;
 use super::{logging, process};
 
@@ -136,11 +136,13 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             leader_elect = args.election.leader_elect,
             "starting"
         );
+        let page_at = &args.page.status_bind_address;
+        let listeners =
+            Listeners::bind(&args.metrics_bind_address, &args.health_probe_bind_address, page_at).await?;
         let clock = Clock::start(jiff::Timestamp::now);
         let (instance, seed) = (process::instance(), process::seed());
         let mut manager = Manager::new(client, clock.clone(), seed, metrics.clone());
         let mut recording = None;
-        let page_at = &args.page.status_bind_address;
         let mut page = (*page_at != Address::Off).then(Page::new);
         for set in &sets {
             let concurrency = args.concurrency.unwrap_or_else(|| controllers::concurrency(set.controller));
@@ -170,12 +172,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             let election = Election::new(namespace, &args.lease_name, instance);
             manager.elect(Box::new(election), connect::client(config, &metrics)?);
         }
-        let (metrics_at, probes_at) = (&args.metrics_bind_address, &args.health_probe_bind_address);
-        let mut serving = Serving::bind(manager, metrics, clock, metrics_at, probes_at).await?;
-        if let Some(page) = page {
-            serving = serving.with_page(page, page_at).await?;
-        }
-        Ok::<_, anyhow::Error>((serving, recording))
+        Ok::<_, anyhow::Error>((Serving::new(manager, metrics, clock, page, listeners), recording))
     };
     // A signal ends the program even if a connection hangs.
     let (serving, recording) = tokio::select! {
@@ -219,7 +216,7 @@ async fn connect(config: kube::Config, sets: &[CrdSet], metrics: &Metrics) -> an
     }
     // If the CRD belongs to another project, its objects belong to the controller of that project.
     for set in sets {
-        let unknown = controllers::unknown_fields(&client, std::slice::from_ref(set)).await;
+        let unknown = unknown_fields(&client, set).await?;
         if !unknown.is_empty() {
             bail!(
                 "the CRD in the cluster at {url} lacks {}; if the CRD belongs to another project (NVIDIA's DPF \
@@ -234,10 +231,33 @@ async fn connect(config: kube::Config, sets: &[CrdSet], metrics: &Metrics) -> an
     Ok(client)
 }
 
+/// Returns the fields that the cluster's CRDs lack. The API server publishes the schema of a new CRD after a moment.
+async fn unknown_fields(client: &kube::Client, set: &CrdSet) -> anyhow::Result<Vec<String>> {
+    let mut attempts = 1;
+    loop {
+        match controllers::unknown_fields(client, std::slice::from_ref(set)).await {
+            Err(_) if attempts < SCHEMA_ATTEMPTS => {
+                attempts += 1;
+                tokio::time::sleep(SCHEMA_PAUSE).await;
+            }
+            Err(why) => bail!(
+                "{why}; without it, the CRD may belong to another project (NVIDIA's DPF has its own DPUServices), so the \
+                 controller {} does not start",
+                set.controller
+            ),
+            Ok(unknown) => return Ok(unknown),
+        }
+    }
+}
+
 fn resync(text: &str) -> Result<Duration, String> {
     let resync = duration::parse(text)?;
     if resync < Duration::from_secs(1) { Err("expected at least 1s".to_owned()) } else { Ok(resync) }
 }
+
+/// How often a schema is requested before the program gives up, and the pause between two requests.
+const SCHEMA_ATTEMPTS: usize = 10;
+const SCHEMA_PAUSE: Duration = Duration::from_secs(1);
 
 /// The minimum size of a recording file, in bytes.
 const RECORD_MIN_BYTES: u64 = 64 << 10;

@@ -23,7 +23,7 @@ use tracing::info;
 
 use super::election::ElectionArgs;
 use super::page::{Page, PageArgs};
-use super::serving::Serving;
+use super::serving::{Listeners, Serving};
 use super::signal::Signals;
 use super::{logging, process};
 
@@ -187,12 +187,9 @@ async fn prepare(args: &Args, environment: &Environment) -> anyhow::Result<(Serv
         None => Box::new(sentinel),
     };
     manager.add_with(machine, options);
-    let (metrics_at, probes_at) = (&args.metrics_bind_address, &args.health_probe_bind_address);
-    let mut serving = Serving::bind(manager, metrics, clock, metrics_at, probes_at).await?;
-    if let Some(page) = page {
-        serving = serving.with_page(page, page_at).await?;
-    }
-    Ok((serving, spans))
+    let listeners =
+        Listeners::bind(&args.metrics_bind_address, &args.health_probe_bind_address, page_at).await?;
+    Ok((Serving::new(manager, metrics, clock, page, listeners), spans))
 }
 
 /// Returns an environment variable that is not empty.

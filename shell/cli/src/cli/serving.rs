@@ -13,47 +13,55 @@ use tracing::{info, warn};
 use super::page::Page;
 use super::signal::Signals;
 
-/// Controllers with the servers of their metrics and probes.
-pub(super) struct Serving {
-    manager: Manager,
-    routes: Vec<(Option<TcpListener>, Router)>,
+/// The addresses that a program listens on. They are taken before anything is changed, such as the file of a recording: an address
+/// that is in use ends the program.
+pub(super) struct Listeners {
+    metrics: Option<TcpListener>,
+    probes: Option<TcpListener>,
+    page: Option<TcpListener>,
 }
 
-impl Serving {
-    /// Starts to listen for metrics and probes.
+impl Listeners {
+    /// Starts to listen.
     pub(super) async fn bind(
-        manager: Manager,
-        metrics: Metrics,
-        clock: Clock,
         metrics_bind_address: &Address,
         health_probe_bind_address: &Address,
-    ) -> anyhow::Result<Self> {
-        let metrics = (
-            bind("metrics", "--metrics-bind-address", metrics_bind_address).await?,
-            serve::metrics_routes(metrics),
-        );
-        let probes = serve::probe_routes(manager.health(), clock);
-        let probes =
-            (bind("probes", "--health-probe-bind-address", health_probe_bind_address).await?, probes);
-        Ok(Self { manager, routes: vec![metrics, probes] })
-    }
-
-    /// Starts to listen for browsers of the live page.
-    pub(super) async fn with_page(
-        mut self,
-        page: Page,
         status_bind_address: &Address,
     ) -> anyhow::Result<Self> {
-        let listener = bind("the live page", "--status-bind-address", status_bind_address).await?;
-        if let Some(listener) = &listener
+        let metrics = bind("metrics", "--metrics-bind-address", metrics_bind_address).await?;
+        let probes = bind("probes", "--health-probe-bind-address", health_probe_bind_address).await?;
+        let page = bind("the live page", "--status-bind-address", status_bind_address).await?;
+        if let Some(listener) = &page
             && !listener.local_addr()?.ip().is_loopback()
         {
             warn!(
                 "anyone who can reach the live page can read it: the names, conditions and messages of all objects"
             );
         }
-        self.routes.push((listener, page.routes()));
-        Ok(self)
+        Ok(Self { metrics, probes, page })
+    }
+}
+
+/// Controllers with the servers of their metrics, probes and live page.
+pub(super) struct Serving {
+    manager: Manager,
+    routes: Vec<(Option<TcpListener>, Router)>,
+}
+
+impl Serving {
+    /// Returns the controllers of a manager with what is served about them.
+    pub(super) fn new(
+        manager: Manager,
+        metrics: Metrics,
+        clock: Clock,
+        page: Option<Page>,
+        listeners: Listeners,
+    ) -> Self {
+        let probes = serve::probe_routes(manager.health(), clock);
+        let mut routes =
+            vec![(listeners.metrics, serve::metrics_routes(metrics)), (listeners.probes, probes)];
+        routes.extend(page.map(|page| (listeners.page, page.routes())));
+        Self { manager, routes }
     }
 
     /// Runs the controllers until a signal, and then until the requests in flight have ended.

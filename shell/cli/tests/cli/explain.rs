@@ -235,6 +235,10 @@ fn a_running_process_explains_as_its_recording_does() {
         &["cannot read from http://127.0.0.1:1", "--status-bind-address"],
     );
     fails(&from(["--url", "not a url"]), &["not a URL"]);
+    // A start that fails leaves the recording as it is.
+    let taken = ["--metrics-bind-address", address, "--log-level", "error"];
+    fails(&run(folder.path(), &[&args[..], &taken].concat()), &["cannot serve metrics", address]);
+    assert!(!folder.path().join("run.jsonl.1").exists());
     misused(&run(folder.path(), &binding), &["--recording"]);
     misused(&run(folder.path(), &[&binding[..], &["--url", &url, "--until", "3"]].concat()), &["--until"]);
     assert_eq!(program.terminate(), Some(0));

@@ -130,6 +130,9 @@ fn sim_reports_usage_errors() {
     misused(&sim(&["--faults", "pause,rain"]), &["--faults", "'rain'", "crash_after", "time_travel"]);
     misused(&sim(&["--duration", "soon"]), &["--duration", "soon", "30m"]);
     misused(&sim(&["--jobs", "0"]), &["--jobs"]);
+    for flag in ["--together", "--museum"] {
+        misused(&sim(&[flag, "--controllers", "bridge"]), &[flag, "--controllers <NAMES>"]);
+    }
     misused(&sim(&["--plan", "x.json", "--seeds", "0..1"]), &["x.json"]);
     misused(&sim(&["--plan", "missing.json"]), &["--plan", "missing.json", "No such file"]);
     misused(&sim(&["--plan", "."]), &["--plan", "directory"]);
@@ -180,7 +183,10 @@ fn sim_finds_a_bug_of_the_museum() {
     let found = &found["found"];
     assert_eq!(found["invariant"], "desired_state_is_reached");
     assert!(found["seedsNeeded"].as_u64() >= Some(1) && found["planLength"].as_u64() >= Some(1), "{found}");
-    let text = succeeds(&run(folder.path(), &["sim", "--museum", "never_prunes"]));
+    // The variable chooses for all commands, so the flag overrides it.
+    let museum = ["sim", "--museum", "never_prunes"];
+    let output = lockstep(folder.path()).args(museum).env("LOCKSTEP_CONTROLLERS", "bridge").output().unwrap();
+    let text = succeeds(&output);
     assert!(text.starts_with("bug ") && text.contains("1 of 1 found"), "{text}");
     misused(&run(folder.path(), &["sim", "--museum", "rain"]), &["'rain'", "never_prunes", "all"]);
 }

@@ -235,3 +235,19 @@ async fn a_panicking_controller_ends_the_process() {
     let (_stop, stopping) = shutdown::channel();
     assert_eq!(manager.run(stopping).await, Err(Ended::Panicked));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_during_the_shutdown_is_an_error() {
+    let mut manager = manager(&LeaseServer::default());
+    let (machine, _) = Scripted::new(|event, _| match event {
+        Event::LeadershipChanged { leading: false } => panic!("on purpose"),
+        _ => Vec::new(),
+    });
+    let final_event = Some(Event::LeadershipChanged { leading: false });
+    manager.add_with(Box::new(machine), Options { final_event, ..Options::default() });
+    let (stop, stopping) = shutdown::channel();
+    let running = tokio::spawn(manager.run(stopping));
+    sleep(SECOND).await;
+    stop.pull();
+    assert_eq!(running.await.unwrap(), Err(Ended::Panicked));
+}

@@ -40,9 +40,10 @@ async fn one(cluster: &Cluster, set: &CrdSet, crd: &CustomResourceDefinition) ->
             Err(failure) => return unreadable(&name, &failure),
         }
     }
-    let unknown = controllers::unknown_fields(&cluster.client, &[alone]).await;
-    if !unknown.is_empty() {
-        return foreign(&name, set, &unknown);
+    match controllers::unknown_fields(&cluster.client, &[alone]).await {
+        Ok(unknown) if unknown.is_empty() => {}
+        Ok(unknown) => return foreign(&name, set, &unknown),
+        Err(why) => return Finding::warn(CHECK, &name, why, "repeat the check once the API server answers"),
     }
     match installed {
         None => {

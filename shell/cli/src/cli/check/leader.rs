@@ -117,18 +117,23 @@ fn is_ours(name: &str, controller: &str) -> bool {
             .is_some_and(|rest| rest.ends_with('-') && rest.contains(DEFAULT_NAME))
 }
 
+/// The time within which another process takes a Lease that was released, if one runs or is starting.
+const HANDOVER: SignedDuration = SignedDuration::from_mins(1);
+
 fn judge(lease: &Value, now: Timestamp) -> Finding {
     let subject = format!("Lease {}/{}", metadata(lease, "namespace"), metadata(lease, "name"));
     let time =
         |field: &str| text(lease, &format!("/spec/{field}")).and_then(|text| text.parse::<Timestamp>().ok());
     let Some(holder) = text(lease, "/spec/holderIdentity") else {
         let remedy = "check whether the pods of the controller run";
-        return Finding::warn(
-            CHECK,
-            &subject,
-            "the last leader has released it, and no other has taken it",
-            remedy,
-        );
+        let message = "the last leader has released it, and no other has taken it";
+        // The next process may be starting.
+        let is_recent = time("renewTime").is_some_and(|released| now.duration_since(released) <= HANDOVER);
+        return if is_recent {
+            Finding::warn(CHECK, &subject, message, remedy)
+        } else {
+            Finding::fail(CHECK, &subject, message, remedy)
+        };
     };
     let since = time("acquireTime").map_or_else(|| "unknown".to_owned(), |time| format!("{time:.0}"));
     let valid = lease["spec"]["leaseDurationSeconds"].as_i64().unwrap_or(0);
@@ -173,7 +178,9 @@ mod tests {
         let stale = judge(&lease("pod-a", "2026-01-01T00:59:44.000000Z"), now);
         assert_eq!(stale.level, Level::Fail);
         assert!(stale.message.contains("renewed it last 16s ago"), "{}", stale.message);
-        assert_eq!(judge(&lease("", "2026-01-01T00:59:59.000000Z"), now).level, Level::Warn);
+        let released = |time: &str| judge(&lease("", &format!("2026-01-01T{time}.000000Z")), now).level;
+        assert_eq!(released("00:59:00"), Level::Warn, "a process may be starting");
+        assert_eq!(released("00:58:59"), Level::Fail, "no controller leads");
     }
 
     #[test]

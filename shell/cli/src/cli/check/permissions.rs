@@ -8,7 +8,7 @@ use kube::api::PostParams;
 use kube::{Api, Client, Config};
 use lockstep_cli::permissions::{self, CLASS_RESOURCE_VERBS, Grant, SENTINEL};
 use lockstep_crds::CrdSet;
-use lockstep_engine::action::{Action, Failure, KubeRequest, Success};
+use lockstep_engine::action::{Action, Answer as _, ErrorKind, Failure, KubeRequest};
 use lockstep_engine::object::text;
 use lockstep_namespaceclass::names;
 use lockstep_runtime::connect;
@@ -19,6 +19,8 @@ use super::super::cluster::{Cluster, client};
 use super::finding::Finding;
 
 const CHECK: &str = "permissions";
+/// The subject of the finding about the kinds in classes.
+const CLASSES: &str = "resources of classes";
 
 /// The number of concurrent reviews.
 const CONCURRENT: usize = 8;
@@ -156,14 +158,21 @@ pub(super) async fn check(
     let remedy = format!("upgrade the chart: its roles grant this (value {who}.rbac.create)");
     let mut findings = vec![account.check(who, needed, &remedy).await];
     if who == lockstep_crds::namespaceclass::CONTROLLER {
-        findings.extend(classes(cluster, account).await);
+        findings.extend(classes(cluster, account).await.unwrap_or_else(|failure| {
+            let message = format!("the permissions on the kinds in classes could not be checked: {failure}");
+            Some(Finding::warn(CHECK, CLASSES, message, "repeat the check once the API server answers"))
+        }));
     }
     findings
 }
 
 /// Checks the permissions on the kinds in classes. Kinds that are not served are left to the condition of the class.
-async fn classes(cluster: &Cluster, account: &Account) -> Option<Finding> {
-    let classes = cluster.list(&names::class(), None).await.ok()?;
+async fn classes(cluster: &Cluster, account: &Account) -> Result<Option<Finding>, Failure> {
+    let classes = match cluster.list(&names::class(), None).await {
+        // That has a finding of its own.
+        Err(failure) if failure.is_absence() => return Ok(None),
+        classes => classes?,
+    };
     let resources = classes.iter().filter_map(|class| class.pointer("/spec/resources")?.as_array()).flatten();
     let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for resource in resources {
@@ -175,7 +184,10 @@ async fn classes(cluster: &Cluster, account: &Account) -> Option<Finding> {
     let mut needed = BTreeSet::new();
     for (api_version, kinds) in kinds {
         let discover = Action::Kube(KubeRequest::Discover { api_version: api_version.to_owned() });
-        let Ok(Success::Kinds(served)) = cluster.execute(&discover).await else { continue };
+        let served = match cluster.execute(&discover).await.kinds() {
+            Err(failure) if failure.class == ErrorKind::KindNotServed => continue,
+            served => served?,
+        };
         for kind in served.iter().filter(|kind| kinds.contains(kind.kind.as_str())) {
             needed.extend(CLASS_RESOURCE_VERBS.split(' ').map(|verb| Permission {
                 group: kind.group.clone(),
@@ -187,8 +199,8 @@ async fn classes(cluster: &Cluster, account: &Account) -> Option<Finding> {
         }
     }
     if needed.is_empty() {
-        return None;
+        return Ok(None);
     }
     let remedy = "grant the kinds with the value namespaceclass.rbac.rules";
-    Some(account.check("resources of classes", needed, remedy).await)
+    Ok(Some(account.check(CLASSES, needed, remedy).await))
 }

@@ -17,6 +17,8 @@ use super::relations::Link;
 
 /// The maximum number of related objects of one direction.
 const RELATED_MAX: usize = 50;
+/// What an explanation says about the next reconcile if the page has stopped while its controller continues.
+const STOPPED: &str = "unknown, because the live page has stopped: this is its last state; restart the process for the present one";
 /// The maximum number of steps.
 const STEPS_MAX: usize = 40;
 
@@ -28,13 +30,16 @@ pub(super) fn explanation(
     name: &str,
 ) -> Option<Value> {
     feeds.iter().find_map(|feed| {
-        let (object, history, redactor) = {
+        let (object, history, redactor, is_ended) = {
             let feed = lock(feed);
             let object = Name::new(namespace, name).object(feed.objects.own_kind(kind)?);
             let history = history(&feed, &object);
-            (object, history, Arc::clone(&feed.redactor))
+            (object, history, Arc::clone(&feed.redactor), feed.is_ended)
         };
         let mut explained = serde_json::to_value(explain(&history, &object)?).ok()?;
+        if is_ended {
+            explained["next"] = json!(STOPPED);
+        }
         redactor.redact(&mut explained);
         Some(explained)
     })

@@ -188,6 +188,8 @@ async fn no_answer_contains_the_value_of_a_secret() {
         get(&routes, "/api/explanation?kind=NamespaceClass.namespaceclass.akuity.io&namespace=&name=web")
             .await
             .to_string();
+    // The process has ended.
+    assert!(explained.contains("unknown, because the live page has stopped"), "{explained}");
     for answer in [&view, &explained] {
         assert!(answer.contains("the server refuses hidden-"), "{answer}");
         assert!(!answer.contains(text) && !answer.contains(base64), "{answer}");

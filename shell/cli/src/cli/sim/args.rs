@@ -34,7 +34,7 @@ pub(crate) struct Args {
     choice: Choice,
 
     /// Run the controllers together in one cluster, instead of one after the other
-    #[arg(long, conflicts_with_all = ["controllers", "museum"])]
+    #[arg(long, conflicts_with = "museum")]
     together: bool,
 
     /// Only these faults; users act nevertheless [default: all]
@@ -110,7 +110,7 @@ pub(crate) struct Args {
         value_name = "NAME",
         num_args = 0..=1,
         default_missing_value = input::ALL_BUGS,
-        conflicts_with_all = ["controllers", "keep_going", "plan", "planted"],
+        conflicts_with_all = ["keep_going", "plan", "planted"],
         value_parser = PossibleValuesParser::new(input::exhibits())
     )]
     pub(super) museum: Option<String>,
