@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lockstep_dpuservice::Operator;
 use lockstep_dpuservice::names::ARGO_NAMESPACE;
+use lockstep_engine::action::ErrorKind;
 use lockstep_engine::machine::{Event, Machine, Note};
 use lockstep_engine::object::{is_deleting, metadata};
 use lockstep_engine::operator::Config;
@@ -13,7 +14,7 @@ use lockstep_engine::time::Now;
 use lockstep_external as external;
 use lockstep_external::Pace;
 use lockstep_external::dpu_clusters::{Access, release};
-use lockstep_sim::cluster::{Author, Change, Cluster, What};
+use lockstep_sim::cluster::{Author, Change, Cluster, FaultVerdict, What};
 use serde_json::{Value, json};
 
 use super::user::User as _;
@@ -133,6 +134,14 @@ impl Bench {
 
     pub(crate) fn settle(&mut self) {
         self.cluster.settle(STEPS_MAX).expect("becomes idle");
+    }
+
+    /// Lets every write of an object with this name fail.
+    pub(crate) fn fail_writes(&mut self, name: &'static str, class: ErrorKind) {
+        self.cluster.interfere(move |_, action| {
+            let is_it = action.target().is_some_and(|target| target.name == name);
+            if is_it && action.is_write() { FaultVerdict::failed(class) } else { FaultVerdict::Served }
+        });
     }
 
     /// Adds a DPUCluster with a working kubeconfig.

@@ -107,14 +107,7 @@ fn writes_of_applications(bench: &Bench) -> usize {
 #[test]
 fn a_refused_application_does_not_keep_the_others_from_a_change() {
     let mut bench = limited(&json!(1));
-    bench.cluster.interfere(|_, action| {
-        let is_first = action.target().is_some_and(|target| target.name == "hbn-01");
-        if is_first && action.is_write() {
-            FaultVerdict::failed(ErrorKind::Forbidden)
-        } else {
-            FaultVerdict::Served
-        }
-    });
+    bench.fail_writes("hbn-01", ErrorKind::Forbidden);
     choose(&mut bench, "v2.0.0");
     assert_eq!(with_version(&mut bench, "v2.0.0"), CLUSTERS[1..], "{}", bench.conditions("hbn"));
     assert_eq!(most_in_change(&bench, "v2.0.0"), 1);

@@ -296,14 +296,7 @@ fn two_that_move_to_one_server_do_not_both_get_it() {
 #[test]
 fn who_waits_for_a_server_gets_it_at_once_when_the_other_cluster_moves_away() {
     let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
-    bench.cluster.interfere(|_, action| {
-        let is_secret = action.target().is_some_and(|target| target.name == "dpu-01-argocd");
-        if is_secret && action.is_write() {
-            FaultVerdict::failed(ErrorKind::Forbidden)
-        } else {
-            FaultVerdict::Served
-        }
-    });
+    bench.fail_writes("dpu-01-argocd", ErrorKind::Forbidden);
     move_to(&mut bench, "dpu-01", "three");
     bench.cluster.advance(Duration::from_secs(10));
     move_to(&mut bench, "dpu-02", "three");

@@ -244,14 +244,7 @@ fn what_can_not_be_deployed_can_be_removed() {
 #[test]
 fn a_missing_write_is_reported() {
     let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
-    bench.cluster.interfere(|_, action| {
-        let is_second = action.target().is_some_and(|target| target.name == "hbn-02");
-        if is_second && action.is_write() {
-            FaultVerdict::failed(ErrorKind::Unavailable)
-        } else {
-            FaultVerdict::Served
-        }
-    });
+    bench.fail_writes("hbn-02", ErrorKind::Unavailable);
     let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });
     bench.cluster.merge("DPUService", "default", "hbn", &change);
     bench.cluster.advance(Duration::from_mins(2));
@@ -260,14 +253,7 @@ fn a_missing_write_is_reported() {
     bench.cluster.advance(Duration::from_mins(6));
     assert_eq!(bench.ready("hbn"), "True/Success", "{}", bench.conditions("hbn"));
 
-    bench.cluster.interfere(|_, action| {
-        let is_secret = action.target().is_some_and(|target| target.name == "dpu-02-argocd");
-        if is_secret && action.is_write() {
-            FaultVerdict::failed(ErrorKind::Unavailable)
-        } else {
-            FaultVerdict::Served
-        }
-    });
+    bench.fail_writes("dpu-02-argocd", ErrorKind::Unavailable);
     bench.rotate("dpu-02", &Access::by_token(&server("dpu-02"), "another"));
     bench.cluster.advance(Duration::from_mins(2));
     insta::assert_snapshot!("conditions_with_a_secret_that_fails", bench.conditions("hbn"));
@@ -281,10 +267,7 @@ fn a_missing_write_is_reported() {
 fn no_answer_but_success_passes_for_a_write() {
     for class in ErrorKind::ALL {
         let mut bench = Bench::serving(&["dpu-01", "dpu-02"]);
-        bench.cluster.interfere(move |_, action| {
-            let is_second = action.target().is_some_and(|target| target.name == "hbn-02");
-            if is_second && action.is_write() { FaultVerdict::failed(class) } else { FaultVerdict::Served }
-        });
+        bench.fail_writes("hbn-02", class);
         let change = json!({ "spec": { "source": { "version": "v2.0.0" } } });
         bench.cluster.merge("DPUService", "default", "hbn", &change);
         bench.cluster.advance(Duration::from_secs(20));
