@@ -39,17 +39,24 @@ impl Machine for Scripted {
     }
 }
 
-/// Returns the routes of a page that has seen these steps of the NamespaceClass operator.
+/// Returns the routes of a page that has seen these steps of the NamespaceClass operator, which has ended.
 async fn page(steps: Vec<(Event, Step)>) -> Router {
-    page_of("namespaceclass", Traits::NONE, steps).await
+    let (page, machine) = page_of("namespaceclass", Traits::NONE, steps).await;
+    drop(machine);
+    page.wait_until(|feed| feed.is_ended).await;
+    page.routes()
 }
 
-/// Returns the routes of a page that has seen these steps of a controller.
-async fn page_of(controller: &str, traits: Traits, steps: Vec<(Event, Step)>) -> Router {
+/// Returns a page that has seen these steps of a controller, and the controller, which is not ended before it is dropped.
+async fn page_of(
+    controller: &str,
+    traits: Traits,
+    steps: Vec<(Event, Step)>,
+) -> (Page, Box<dyn Machine + Send>) {
     let mut page = Page::new();
     let sets = controllers::select(&[controller.to_owned()]).unwrap();
     let (events, gave): (Vec<_>, Vec<_>) = steps.into_iter().unzip();
-    let mut changes = page.changes.subscribe();
+    let count = events.len();
     let machine = Box::new(Scripted(gave.into_iter()));
     let mut machine = page.follow(machine, traits, &sets[0], controller).unwrap();
     for (second, event) in (0..).zip(events) {
@@ -57,11 +64,18 @@ async fn page_of(controller: &str, traits: Traits, steps: Vec<(Event, Step)>) ->
         let now = Now { wall: Wall::from_timestamp(time), monotonic: Monotonic::START };
         let _ = machine.step(event, now);
     }
-    drop(machine);
-    while !feed::lock(&page.feeds[0]).is_ended {
-        changes.changed().await.unwrap();
+    page.wait_until(|feed| feed.taken == count as u64).await;
+    (page, machine)
+}
+
+impl Page {
+    /// Waits until the feed of the only controller is so.
+    async fn wait_until(&self, is_so: impl Fn(&Feed) -> bool) {
+        let mut changes = self.changes.subscribe();
+        while !is_so(&feed::lock(&self.feeds[0])) {
+            changes.changed().await.unwrap();
+        }
     }
-    page.routes()
 }
 
 async fn send(routes: &Router, request: Request<Body>) -> (u16, http::HeaderMap, String) {

@@ -83,7 +83,8 @@ fn cycle(batches: u64) -> Vec<(Event, Step)> {
 
 #[tokio::test]
 async fn a_condition_of_a_sentinel_is_explained_by_the_requests_of_its_cycle() {
-    let routes = page_of("sentinel", lockstep_sentinel::TRAITS, cycle(4)).await;
+    let (page, _running) = page_of("sentinel", lockstep_sentinel::TRAITS, cycle(4)).await;
+    let routes = page.routes();
     let explained = get(&routes, EXPLANATION).await;
     let publishing = &explained["conditions"][0];
     assert_eq!(publishing["condition"], "Publishing");
@@ -111,7 +112,8 @@ async fn a_condition_of_a_sentinel_is_explained_by_the_requests_of_its_cycle() {
 
 #[tokio::test]
 async fn of_thousands_of_answers_the_failures_are_shown() {
-    let routes = page_of("sentinel", lockstep_sentinel::TRAITS, cycle(1000)).await;
+    let (page, _running) = page_of("sentinel", lockstep_sentinel::TRAITS, cycle(1000)).await;
+    let routes = page.routes();
     let explained = get(&routes, EXPLANATION).await;
     let facts = explained["conditions"][0]["facts"].as_array().unwrap();
     let answers = facts.iter().filter(|fact| fact["label"] == "answer");
@@ -126,7 +128,8 @@ async fn of_thousands_of_answers_the_failures_are_shown() {
 async fn the_page_shows_a_sentinel_and_none_of_its_credentials() {
     let mut steps = cycle(2);
     steps.push(asks(Event::TimerFired, [(99, publish())]));
-    let routes = page_of("sentinel", lockstep_sentinel::TRAITS, steps).await;
+    let (page, _running) = page_of("sentinel", lockstep_sentinel::TRAITS, steps).await;
+    let routes = page.routes();
     let view = get(&routes, &format!("/api/view?object={PATH}")).await;
     assert_eq!(names(&view), ["clusters"]);
     assert_eq!(view["detail"]["cycle"], "7 resources, 3 published, 3 skipped, 1 given up, 0 malformed");
