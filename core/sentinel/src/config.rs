@@ -189,7 +189,7 @@ pub(super) fn broker_url(url: &str) -> Result<SecretString, String> {
     if is_url(url, &["amqp", "amqps"]) {
         Ok(SecretString::new(url))
     } else {
-        let form = "amqp://user:password@host:5672/vhost, or amqps://";
+        let form = "amqp://user:password@host:5672/vhost, or amqps://; percent-encode special characters (/ is %2F, @ is %40)";
         Err(format!("is no URL of a RabbitMQ broker; write {form}"))
     }
 }
@@ -218,9 +218,12 @@ fn header(name: &str, value: &str) -> Option<String> {
 fn is_url(url: &str, schemes: &[&str]) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let is_plain = !url.contains(|c: char| c.is_whitespace() || c.is_control());
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    schemes.contains(&scheme) && is_plain && !host.is_empty() && !host.starts_with(':')
+    let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    // The end of a password that is not percent-encoded would be a path, which messages show.
+    let is_whole = !path.contains('@');
+    schemes.contains(&scheme) && is_plain && is_whole && !host.is_empty() && !host.starts_with(':')
 }
 
 /// Returns a URL without credentials, for messages.

@@ -132,7 +132,11 @@ impl Pager {
 
     /// Returns a pager at the position where the previous poll stopped.
     pub fn resumed(dialect: Dialect, progress: Progress) -> Self {
-        let Progress { from, remaining, total: whole, size, empty_polls } = progress;
+        let Progress { from, mut remaining, total: mut whole, size, empty_polls } = progress;
+        if empty_polls > 0 && empty_polls.is_multiple_of(LOOK_AHEAD_EVERY) {
+            // While the only known pages can't be read, resources may have been added after them.
+            (remaining, whole) = (None, None);
+        }
         Self {
             dialect,
             items: 0,

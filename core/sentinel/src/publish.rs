@@ -46,11 +46,7 @@ impl Sentinel {
                 }
             }
             Err(failure) => {
-                let reason = match failure.class {
-                    ErrorKind::Forbidden => "CredentialsRefused",
-                    ErrorKind::Invalid | ErrorKind::NotFound => "ConfigurationRefused",
-                    _ => "ConnectionFailed",
-                };
+                let reason = reason(failure.class).unwrap_or("ConnectionFailed");
                 self.lose_link(now, step);
                 let secret = self.loader.secret_problem.as_ref();
                 let message = secret.map_or_else(String::new, |problem| format!("; {problem}"));
@@ -159,8 +155,8 @@ impl Sentinel {
             self.unsent(number, batch);
             return;
         }
-        let mut left: Vec<CloudEvent> = Vec::new();
-        let mut why: Option<Failure> = None;
+        let (mut left, mut throttled): (Vec<CloudEvent>, Vec<CloudEvent>) = Default::default();
+        let (mut why, mut pause): (Option<Failure>, Option<Failure>) = (None, None);
         let mut results = results.into_iter();
         for sent in &*batch.events {
             let silence = || Err(Failure::new(ErrorKind::Unknown, "no answer for this event"));
@@ -168,18 +164,29 @@ impl Sentinel {
                 step.notes.push(event::published(sent));
                 continue;
             };
-            left.push(event::again(sent, &mut self.random));
+            let again = event::again(sent, &mut self.random);
+            if failure.class == ErrorKind::Throttled {
+                throttled.push(again);
+                pause = Some(failure);
+                continue;
+            }
+            left.push(again);
             // A broken connection is the most useful reason.
             if why.as_ref().is_none_or(|why| why.class != ErrorKind::Unknown) {
                 why = Some(failure);
             }
         }
-        let confirmed = batch.events.len() - left.len();
+        let confirmed = batch.events.len() - left.len() - throttled.len();
         if confirmed > 0 {
             step.notes.push(loaded.shard.count(metrics::PUBLISHED, confirmed));
-            if self.link.up == Some(connection) {
+            // A broker that asks for a pause gets a longer one each time, until it confirms all events of a batch.
+            if pause.is_none() && self.link.up == Some(connection) {
                 self.link_worked(now, step);
             }
+        }
+        if let Some(pause) = pause {
+            self.link_refuses(connection, &pause, now, step);
+            self.unsent(number, Batch { events: throttled.into(), attempts: batch.attempts });
         }
         if let Some(why) = why.as_ref().filter(|why| why.class == ErrorKind::Unknown) {
             self.link_lost(connection, why, now, step);
@@ -216,8 +223,7 @@ impl Sentinel {
         if self.link.up == Some(connection) {
             self.lose_link(now, step);
             self.link.is_refusing = true;
-            let reason =
-                if refusal.class == ErrorKind::Throttled { "EventsThrottled" } else { "CredentialsRefused" };
+            let reason = reason(refusal.class).unwrap_or("EventsThrottled");
             self.not_connected(reason, refusal.message.clone(), now, step);
         }
     }
@@ -230,10 +236,21 @@ impl Sentinel {
     }
 }
 
-/// Returns why a broker takes none of the events of a batch: it does not permit that, or asks for a pause. That is not about these
-/// events, so it is no reason to give them up.
+/// Returns the reason of `BrokerConnected` for a failure that is about the configuration.
+fn reason(class: ErrorKind) -> Option<&'static str> {
+    match class {
+        ErrorKind::Forbidden => Some("CredentialsRefused"),
+        ErrorKind::Invalid | ErrorKind::NotFound => Some("ConfigurationRefused"),
+        _ => None,
+    }
+}
+
+/// Returns why a broker takes none of the events of a batch: it does not permit that, has no such topic, or asks for a pause. That is
+/// not about these events, so it is no reason to give them up.
 fn refusal_of_all(results: &[Result<(), Failure>]) -> Option<&Failure> {
-    let is_refusal = |failure: &Failure| matches!(failure.class, ErrorKind::Forbidden | ErrorKind::Throttled);
+    let is_refusal = |failure: &Failure| {
+        matches!(failure.class, ErrorKind::Forbidden | ErrorKind::NotFound | ErrorKind::Throttled)
+    };
     let all = results.iter().all(|result| result.as_ref().is_err_and(is_refusal));
     results.first()?.as_ref().err().filter(|_| all)
 }

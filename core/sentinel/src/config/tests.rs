@@ -149,6 +149,11 @@ fn a_url_has_a_scheme_and_a_host() {
         "http://a b",
         "http://a\n",
         "://a",
+        // Passwords that are not percent-encoded.
+        "http://user:/pin@a",
+        "http://user:1#pin@a/b",
+        "http://user:1?pin@a",
+        "http://user:\\pin@a",
     ] {
         assert!(!is_url(bad, &schemes), "{bad:?}");
     }

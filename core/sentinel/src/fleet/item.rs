@@ -77,6 +77,14 @@ pub(super) fn resource(
     }
     let status = raw.status.unwrap_or_default();
     status.suits(dialect).map_err(|problem| (Some("status"), problem.to_owned()))?;
+    let is_selected = match (dialect, raw.labels) {
+        (Dialect::Labels, None) => true,
+        (_, labels) => selector.matches(&labels.unwrap_or_default()),
+    };
+    if !is_selected {
+        // What is wrong with it is reported by the shard that it belongs to.
+        return Ok(Resource { id: raw.id, ..Resource::default() });
+    }
     let (is_ready, field, since) = match dialect {
         Dialect::Labels => (
             status.phase.as_deref() == Some("Ready"),
@@ -106,10 +114,7 @@ pub(super) fn resource(
         kind: raw.kind,
         href: raw.href,
         generation: raw.generation,
-        is_selected: match (dialect, raw.labels) {
-            (Dialect::Labels, None) => true,
-            (_, labels) => selector.matches(&labels.unwrap_or_default()),
-        },
+        is_selected,
         owner_references: raw.owner_references,
         is_ready,
         since: since.transpose()?,

@@ -46,7 +46,7 @@ fn urls_of_both_dialects() {
 fn a_page_as_documented() {
     let page = json!({ "items": [
         { "id": "cls-1", "status": { "phase": "Provisioning", "lastTransitionTime": "2025-10-21T12:00:00Z" } },
-        { "id": "cls-2", "kind": "Cluster", "href": "/x", "generation": 3, "labels": { "a": "b" },
+        { "id": "cls-2", "kind": "Cluster", "href": "/x", "generation": 3, "labels": { "a": "b", "region": "us-east" },
           "status": { "phase": "Ready", "lastTransitionTime": "2025-10-21T12:00:00.5+02:00" } },
         { "id": "cls-3" },
     ] });
@@ -60,13 +60,14 @@ fn a_page_as_released() {
     let condition = |name: &str, status: &str, time: &str| json!({ "type": name, "status": status, "last_updated_time": time, "last_transition_time": "2020-01-01T00:00:00Z" });
     let page = json!({ "page": 1, "size": 3, "total": 7, "items": [
         { "id": "a", "kind": "NodePool", "generation": 1, "href": "/a", "owner_references": { "id": "c" },
-          "labels": { "region": "eu" }, "created_time": "2026-05-04T08:00:00Z",
+          "labels": { "region": "us-east" }, "created_time": "2026-05-04T08:00:00Z",
           "status": { "conditions": [
               condition("LastKnownReconciled", "True", "2026-05-04T09:10:00Z"),
               condition("Reconciled", "False", "2026-05-04T09:31:10Z"),
           ] } },
-        { "id": "b", "status": { "conditions": [condition("Ready", "True", "2026-05-04T09:31:10Z")] } },
-        { "id": "c", "created_time": "2026-05-04T08:00:00Z", "status": { "conditions": [] } },
+        { "id": "b", "labels": { "region": "us-east" }, "status": { "conditions": [condition("Ready", "True", "2026-05-04T09:31:10Z")] } },
+        { "id": "c", "labels": { "region": "us-east" }, "created_time": "2026-05-04T08:00:00Z", "status": { "conditions": [] } },
+        { "id": "d", "kind": "NodePool", "labels": { "region": "eu" }, "created_time": "2026-05-04T08:00:00Z" },
     ] });
     insta::assert_debug_snapshot!(read(&page.to_string(), Dialect::Search).unwrap());
 }
@@ -90,6 +91,19 @@ fn a_malformed_item_spoils_nothing_else() {
     let page = read(&page.to_string(), Dialect::Labels).unwrap();
     assert_eq!((page.items, page.resources.len()), (10, 2));
     insta::assert_snapshot!(page.malformed.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+}
+
+/// Some APIs do not filter by labels, so each shard reads all resources.
+#[test]
+fn a_malformed_resource_of_another_shard_is_not_reported() {
+    for dialect in [Dialect::Labels, Dialect::Search] {
+        let item =
+            |region: &str| json!({ "id": "a", "labels": { "region": region }, "created_time": "today" });
+        let page = |region| read(&json!({ "items": [item(region)] }).to_string(), dialect).unwrap();
+        assert_eq!((page("us-east").malformed.len(), page("us-east").resources.len()), (1, 0), "{dialect:?}");
+        assert_eq!((page("eu-west").malformed.len(), page("eu-west").resources.len()), (0, 1), "{dialect:?}");
+        assert!(!page("eu-west").resources[0].is_selected);
+    }
 }
 
 #[test]

@@ -92,9 +92,11 @@ fn a_secret_is_read_again_when_no_event_gets_through() {
 /// Pub/Sub accepts connections without the permission to publish, and without quota.
 #[test]
 fn a_broker_that_refuses_all_events_is_reported_until_it_takes_one() {
-    for (class, reason) in
-        [(ErrorKind::Forbidden, "CredentialsRefused"), (ErrorKind::Throttled, "EventsThrottled")]
-    {
+    for (class, reason) in [
+        (ErrorKind::Forbidden, "CredentialsRefused"),
+        (ErrorKind::NotFound, "ConfigurationRefused"),
+        (ErrorKind::Throttled, "EventsThrottled"),
+    ] {
         let is_open = Rc::new(RefCell::new(false));
         let open = Rc::clone(&is_open);
         let mut bench = Bench::new(move |action| match action {
@@ -122,6 +124,40 @@ fn a_broker_that_refuses_all_events_is_reported_until_it_takes_one() {
         for recovered in ["BrokerConnected=True Connected", "Publishing=True AllConfirmed"] {
             assert!(bench.log.contains(recovered), "{recovered}: {}", bench.log);
         }
+    }
+}
+
+/// Pub/Sub may have room for some events of a batch only.
+#[test]
+fn events_for_which_there_is_no_quota_are_not_given_up() {
+    let (is_open, mut batches) = (Rc::new(RefCell::new(false)), 0);
+    let open = Rc::clone(&is_open);
+    let mut bench = Bench::new(move |action| match action {
+        Action::Http(_) => {
+            let item = |id: u32| json!({ "id": id.to_string(), "labels": { "region": "us-east" } });
+            let items: Vec<Value> = (0..90).map(item).collect();
+            Ok(Success::Document(json!({ "items": items }).to_string().into()))
+        }
+        Action::Broker(BrokerRequest::Publish { events, .. }) if !*open.borrow() => {
+            batches += 1;
+            let is_taken = |place: usize| place == 0 && batches < 12;
+            let full = || Failure::new(ErrorKind::Throttled, "no quota");
+            let results = (0..events.len()).map(|place| if is_taken(place) { Ok(()) } else { Err(full()) });
+            Ok(Success::Published(results.collect()))
+        }
+        action => confirmed(action),
+    });
+    bench.configured(1, &spec());
+    bench.passes(Duration::from_mins(5));
+    assert!(bench.log.contains("BrokerConnected=False EventsThrottled: no quota"), "{}", bench.log);
+    assert_eq!(bench.log.matches("BrokerConnected=True").count(), 1, "only before the first: {}", bench.log);
+    assert!(bench.log.matches("  publish ").count() < 30, "the pauses get longer: {}", bench.log);
+    assert!(!bench.log.contains("given up"), "{}", bench.log);
+    *is_open.borrow_mut() = true;
+    bench.log.clear();
+    bench.passes(Duration::from_mins(1));
+    for recovered in ["BrokerConnected=True Connected", "Publishing=True AllConfirmed", "90 published"] {
+        assert!(bench.log.contains(recovered), "{recovered}: {}", bench.log);
     }
 }
 

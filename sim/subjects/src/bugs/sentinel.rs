@@ -39,6 +39,16 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<NackIsAConfirm>,
     ),
     bug(
+        "a_pause_is_a_nack",
+        "Events for which the broker has no quota are given up like refused ones.",
+        plant::<PauseIsANack>,
+    ),
+    bug(
+        "a_missing_topic_is_a_lost_connection",
+        "If the topic does not exist, the connection is reported as lost, and as working again.",
+        plant::<MissingTopicIsALoss>,
+    ),
+    bug(
         "counts_what_is_sent",
         "Events are counted as published when they are sent.",
         plant::<CountsWhatIsSent>,
@@ -117,13 +127,34 @@ impl Flaw for PublishesEarly {
     }
 }
 
-fn confirm(event: &mut Event, class: ErrorKind) {
+/// Replaces failures of this class in answers about events.
+fn answer(event: &mut Event, class: ErrorKind, instead: &Result<(), Failure>) {
     if let Event::Finished { outcome: Ok(Success::Published(results)), .. } = event {
         for result in results {
             if result.as_ref().is_err_and(|failure| failure.class == class) {
-                *result = Ok(());
+                result.clone_from(instead);
             }
         }
+    }
+}
+
+#[derive(Default)]
+struct PauseIsANack;
+
+impl Flaw for PauseIsANack {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        answer(&mut event, ErrorKind::Throttled, &Err(Failure::new(ErrorKind::Unavailable, "nack")));
+        Some(event)
+    }
+}
+
+#[derive(Default)]
+struct MissingTopicIsALoss;
+
+impl Flaw for MissingTopicIsALoss {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        answer(&mut event, ErrorKind::NotFound, &Err(Failure::new(ErrorKind::Unknown, "no such topic")));
+        Some(event)
     }
 }
 
@@ -132,7 +163,7 @@ struct SilenceIsAConfirm;
 
 impl Flaw for SilenceIsAConfirm {
     fn event(&mut self, mut event: Event) -> Option<Event> {
-        confirm(&mut event, ErrorKind::Unknown);
+        answer(&mut event, ErrorKind::Unknown, &Ok(()));
         Some(event)
     }
 }
@@ -142,7 +173,7 @@ struct NackIsAConfirm;
 
 impl Flaw for NackIsAConfirm {
     fn event(&mut self, mut event: Event) -> Option<Event> {
-        confirm(&mut event, ErrorKind::Unavailable);
+        answer(&mut event, ErrorKind::Unavailable, &Ok(()));
         Some(event)
     }
 }

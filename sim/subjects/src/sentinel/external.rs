@@ -82,7 +82,7 @@ pub(super) struct BrokerState {
     pub(super) password: String,
     /// Until when it is unreachable.
     pub(super) down_until: Timestamp,
-    /// Until when it breaks the connection at each event.
+    /// Until when it refuses events, or breaks the connection at each.
     pub(super) takes_nothing_until: Timestamp,
     /// How many more events it refuses.
     pub(super) nacks: u64,
@@ -307,8 +307,10 @@ impl Beyond {
     }
 
     fn take(&mut self, event: &CloudEvent, now: Timestamp) -> Result<(), Failure> {
-        if now < self.broker.takes_nothing_until {
-            return Err(self.refusal());
+        if now < self.broker.takes_nothing_until
+            && let Err(refusal) = self.refusal()
+        {
+            return Err(refusal);
         }
         if self.broker.connected.is_empty() {
             // Some of the messages sent just before still arrive.
@@ -333,15 +335,18 @@ impl Beyond {
         Ok(())
     }
 
-    /// Returns why the broker takes nothing now. RabbitMQ closes the channel. Pub/Sub keeps the connection, without a permission as well
-    /// as without quota.
-    fn refusal(&mut self) -> Failure {
-        match self.broker.takes_nothing_until.as_second() % 3 {
-            0 => Failure::new(ErrorKind::Forbidden, "the account may not publish to this topic"),
-            1 => Failure::new(ErrorKind::Throttled, "the quota is exhausted"),
+    /// Returns why the broker does not take an event now. RabbitMQ closes the channel. Pub/Sub keeps the connection: without a permission,
+    /// without a topic (which an account that may only publish can't see when it connects), and without quota. An exhausted quota leaves
+    /// room for some events.
+    fn refusal(&mut self) -> Result<(), Failure> {
+        match self.broker.takes_nothing_until.as_second() % 4 {
+            0 => Err(Failure::new(ErrorKind::Forbidden, "the account may not publish to this topic")),
+            1 if self.below(3) == 0 => Ok(()),
+            1 => Err(Failure::new(ErrorKind::Throttled, "the quota is exhausted")),
+            2 => Err(Failure::new(ErrorKind::NotFound, "there is no such topic")),
             _ => {
                 self.broker.connected.clear();
-                Failure::new(ErrorKind::Unknown, "the broker closed the channel: ACCESS_REFUSED")
+                Err(Failure::new(ErrorKind::Unknown, "the broker closed the channel: ACCESS_REFUSED"))
             }
         }
     }

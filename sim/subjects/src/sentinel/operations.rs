@@ -208,7 +208,7 @@ fn redirect(client: &mut dyn Client, random: &mut Random) {
     client.merge(&config(), &json!({ "spec": { "hyperfleetAPI": { "url": host.url, "dialect": dialect } } }));
 }
 
-/// Simulates a user that may connect but not write: the connection breaks at each event.
+/// Simulates a user that may connect but not write, a topic that is gone, or an exhausted quota.
 fn take_nothing(client: &mut dyn Client, random: &mut Random) {
     let Some((beyond, now)) = beyond(client) else { return };
     let lasts = Duration::from_secs(30 + random.below(180));

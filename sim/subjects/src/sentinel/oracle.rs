@@ -166,6 +166,11 @@ fn demand(item: &Value, config: &Config, now: Timestamp) -> (Demand, bool) {
     if is_foreign_speech(&item["status"], config.dialect) {
         return (Demand::Malformed, false);
     }
+    let labels = item["labels"].as_object().into_iter().flatten();
+    let labels = labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+    if !config.selector.matches(&labels) {
+        return (Demand::Foreign, false);
+    }
     let (is_ready, since) = match config.dialect {
         Dialect::Labels => (item["status"]["phase"] == "Ready", &item["status"]["lastTransitionTime"]),
         Dialect::Search => {
@@ -179,11 +184,6 @@ fn demand(item: &Value, config: &Config, now: Timestamp) -> (Demand, bool) {
         Some(Err(_)) => return (Demand::Malformed, is_ready),
         None => None,
     };
-    let labels = item["labels"].as_object().into_iter().flatten();
-    let labels = labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
-    if !config.selector.matches(&labels) {
-        return (Demand::Foreign, is_ready);
-    }
     let backoff = if is_ready { config.backoffs.ready } else { config.backoffs.not_ready };
     let skip = if is_ready { Demand::SkipReady } else { Demand::SkipNotReady };
     let is_early = since.is_some_and(|since| now.duration_since(since) < signed(backoff));

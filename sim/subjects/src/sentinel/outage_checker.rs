@@ -149,11 +149,13 @@ impl OutageChecker {
     fn published(&mut self, outcome: &Outcome, now: Now) -> Result<(), Testimony> {
         let is_lost = match outcome {
             Ok(Success::Published(results)) => {
-                if results.iter().any(Result::is_ok) {
+                // A pause is longer each time, until all events of a publication are confirmed.
+                let is_throttled = results.iter().any(is_pause);
+                if results.iter().any(Result::is_ok) && !is_throttled {
                     self.losses.clear();
                     self.is_refused = false;
                 }
-                if results.iter().all(is_refusal) && std::mem::take(&mut self.is_up) {
+                if (is_throttled || results.iter().all(is_refusal)) && std::mem::take(&mut self.is_up) {
                     self.is_refused = true;
                     return self.lost(now);
                 }
@@ -217,9 +219,15 @@ impl OutageChecker {
     }
 }
 
-/// Returns whether the broker does not permit events, or asks for a pause.
-fn is_refusal(result: &Result<(), Failure>) -> bool {
-    result.as_ref().is_err_and(|failure| matches!(failure.class, ErrorKind::Forbidden | ErrorKind::Throttled))
+/// Returns whether the broker does not permit events, has no such topic, or asks for a pause.
+pub(super) fn is_refusal(result: &Result<(), Failure>) -> bool {
+    let is = |failure: &Failure| matches!(failure.class, ErrorKind::Forbidden | ErrorKind::NotFound);
+    is_pause(result) || result.as_ref().is_err_and(is)
+}
+
+/// Returns whether the broker asks for a pause.
+pub(super) fn is_pause(result: &Result<(), Failure>) -> bool {
+    result.as_ref().is_err_and(|failure| failure.class == ErrorKind::Throttled)
 }
 
 /// Returns whether a value in a selector is no value of a label. The simulation makes no other mistake in selectors.

@@ -16,7 +16,7 @@ use super::expressions::Expressions;
 use super::listing::Listing;
 use super::measured::measured;
 use super::oracle::{Demand, Pages, Verdict};
-use super::outage_checker::OutageChecker;
+use super::outage_checker::{OutageChecker, is_pause, is_refusal};
 use super::takeover_checker::Takeover;
 
 /// An event may be dropped after this many attempts.
@@ -247,12 +247,15 @@ impl Eye {
             });
         }
         let unsent = matches!(outcome, Err(failure) if failure.class == ErrorKind::Unavailable);
+        // These are not about the events.
+        let is_refused = !results.is_empty() && results.iter().all(is_refusal);
         for (index, resource) in resources.iter().enumerate() {
             let Some((course, attempts)) = self.due.get_mut(resource).filter(|_| is_current) else {
                 continue;
             };
             *course = match results.get(index) {
                 Some(Ok(())) => Course::Confirmed,
+                Some(result) if is_refused || is_pause(result) => Course::Waits,
                 _ if unsent => Course::Waits,
                 _ => {
                     *attempts += 1;

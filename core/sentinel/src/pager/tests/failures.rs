@@ -101,6 +101,34 @@ fn no_page_beyond_the_known_total_is_requested() {
 }
 
 #[test]
+fn what_was_added_after_pages_that_all_fail_is_read() {
+    let failure = Failure::new(ErrorKind::Unavailable, "500");
+    for dialect in [Dialect::Labels, Dialect::Search] {
+        let mut pager = Pager::new(dialect);
+        pager.took(&mut Fleet::of(90).page(dialect, &Place::default())).unwrap();
+        assert!(pager.is_complete());
+        let (grown, mut progress, mut found) = (Fleet::of(150), pager.progress(), Vec::new());
+        for poll in 1..=7 {
+            assert!(found.is_empty(), "{dialect:?}: poll {poll}");
+            let mut pager = Pager::resumed(dialect, progress);
+            while let Some((place, _)) = pager.next() {
+                let mut page = grown.page(dialect, place);
+                if page.resources.iter().any(|resource| resource.id == grown.ids[0]) {
+                    pager.failed(&failure, NOW, &mut Random::from_seed(1));
+                } else {
+                    pager.took(&mut page).unwrap();
+                    found.extend(page.resources.into_iter().map(|resource| resource.id));
+                }
+            }
+            assert!(!pager.is_complete());
+            progress = pager.progress();
+        }
+        assert_eq!(found, grown.ids[100..], "{dialect:?}");
+        assert_eq!(progress.total, Some(150));
+    }
+}
+
+#[test]
 fn retry_after_is_honoured() {
     let mut pager = Pager::new(Dialect::Labels);
     let retry_after = Duration::from_secs(30);
