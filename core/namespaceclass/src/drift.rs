@@ -59,9 +59,11 @@ fn add_leaves(leaves: &mut Map<String, Value>, ours: &Value, other: &Value) {
 }
 
 /// Returns whether another client has written the object as well. This is false for an object that an apply has just created.
+/// A status does not count: it is written to objects that exist, by controllers of their kinds.
 pub fn has_other_writers(object: &Value) -> bool {
     let entries = object["metadata"]["managedFields"].as_array();
-    entries.into_iter().flatten().any(|entry| entry["manager"] != FIELD_MANAGER)
+    let is_other = |entry: &Value| entry["manager"] != FIELD_MANAGER && entry["subresource"].is_null();
+    entries.into_iter().flatten().any(is_other)
 }
 
 /// The part of our entry that concerns a field, and the part of the leaves of others.

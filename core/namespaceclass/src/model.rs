@@ -444,16 +444,17 @@ impl Resource {
         self.content.as_deref() == Some(&entry.content) && self.values == entry.values
     }
 
-    /// Returns whether a variable had another value when the entry was applied to it. If another client has changed the annotation
-    /// that says so, we no longer own it.
-    pub fn has_other_values(&self, entry: &ClassResource) -> bool {
+    /// Returns whether we applied something else to it last: an entry of another class, or this one with other values of its variables.
+    /// If another client has changed an annotation that says so, we no longer own it.
+    pub fn is_of_another_apply(&self, entry: &ClassResource) -> bool {
         let fields: Option<Value> =
             self.fields.as_deref().and_then(|fields| serde_json::from_str(fields).ok());
-        let is_owned = |fields: &Value| {
-            let annotations = &fields["f:metadata"]["f:annotations"];
-            annotations.get(format!("f:{VALUES_ANNOTATION}")).is_some()
+        let is_owned = |annotation: &str| {
+            let annotations = fields.as_ref().map(|fields| &fields["f:metadata"]["f:annotations"]);
+            annotations.is_some_and(|annotations| annotations.get(format!("f:{annotation}")).is_some())
         };
-        self.values != entry.values && fields.as_ref().is_some_and(is_owned)
+        (self.values != entry.values && is_owned(VALUES_ANNOTATION))
+            || (self.content.as_deref() != Some(&entry.content) && is_owned(CONTENT_ANNOTATION))
     }
 
     /// Returns how it differs from what the apply of the entry left.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::namespaceclass::AppliedResource;
 use lockstep_engine::action::{Answer as _, Outcome};
 use lockstep_engine::object::{Kind, ResourceVersion, Uid, is_deleting};
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::condition_cause::ConditionCause;
 use super::model::{Binding, Class as NamespaceClass, Resolved, Resource};
-use super::names::reason;
+use super::names::{OBJECTS_ADOPTED, reason};
 use super::ownership::{Found, Ownership, ownership};
 use super::resolved_class::{ClassResource, group_of};
 use super::store::Store;
@@ -103,7 +104,12 @@ impl Work {
         let (named, mut stale): (Vec<_>, Vec<_>) = remembered.into_iter().partition(is_named);
         // Objects of applies that another leader sent, or this one before a crash, and whose results it did not see.
         for left in store.applied_in(namespace, binding) {
-            if !is_named(&left) && !stale.contains(&left) {
+            // One that was applied in another version is the same object.
+            let is_same = |known: &AppliedResource| {
+                let group = |resource: &AppliedResource| group_of(&resource.api_version).to_owned();
+                (&known.kind, &known.name) == (&left.kind, &left.name) && group(known) == group(&left)
+            };
+            if !is_named(&left) && !stale.iter().any(is_same) {
                 stale.push(left);
             }
         }
@@ -164,11 +170,16 @@ impl Work {
             return;
         };
         let adopted = resource.is_adopted_by(&self.binding);
+        // The apply that would have annotated it has failed, or another client has removed the annotation.
+        let is_forgotten = !adopted && self.existed(entry);
         let is_kept = adopted && entry.keeps_adopted;
         match ownership(resource, &self.binding) {
             // Every binding has another uid. So the owner reference is not among the fields that are compared.
             Ownership::Owned { .. }
-                if resource.controller.is_some() && !is_kept && resource.is_intact(entry) =>
+                if resource.controller.is_some()
+                    && !is_kept
+                    && !is_forgotten
+                    && resource.is_intact(entry) =>
             {
                 self.is_applied(entry, adopted);
             }
@@ -176,15 +187,21 @@ impl Work {
                 self.is_applied(entry, adopted);
             }
             Ownership::Owned { .. } | Ownership::Adopted { .. } if self.leaves_drift(entry, resource) => {
-                self.report_drift(entry, &resource.difference(entry), adopted);
+                self.report_drift(entry, &resource.difference(entry), adopted || is_forgotten);
             }
             Ownership::Owned { uid, .. } | Ownership::Adopted { uid, .. } => {
-                self.applies.push(self.apply(entry, Some(uid), None, adopted));
+                self.applies.push(self.apply(entry, Some(uid), None, adopted || is_forgotten));
             }
             Ownership::Adoptable { .. } | Ownership::Terminating | Ownership::OwnedByOther => {
                 self.survey.push(Arc::clone(entry));
             }
         }
+    }
+
+    /// Returns whether the status says that an entry's object existed before it was applied.
+    fn existed(&self, entry: &ClassResource) -> bool {
+        let object = existed_before(&entry.kind.kind, &entry.name);
+        taken_over(&self.binding.status.conditions).any(|(known, _)| known == object)
     }
 
     /// Records that an entry's object exists. If it existed before it was applied, that is recorded too.
@@ -218,7 +235,7 @@ impl Work {
         };
         self.reports_drift
             && self.was_applied(entry, Some(resource))
-            && !resource.has_other_values(entry)
+            && !resource.is_of_another_apply(entry)
             && (resource.was_applied(entry) || has_ended_well())
     }
 
@@ -258,14 +275,21 @@ impl Work {
 
     /// Continues with an entry whose object has been read.
     pub fn surveyed(&mut self, entry: &Arc<ClassResource>, found: Option<Found>) {
-        let leaves_drift = |ours: Option<&Resource>| self.reports_drift && self.was_applied(entry, ours);
+        // A class that the namespace had for a moment may have removed it, or let go of it.
+        let is_interrupted = self.binding.ready().is_some_and(|ready| ready.reason == reason::APPLYING);
+        let leaves_drift = |ours: Option<&Resource>| {
+            self.reports_drift
+                && !is_interrupted
+                && self.was_applied(entry, ours)
+                && !ours.is_some_and(|resource| resource.is_of_another_apply(entry))
+        };
         let Some(Found { ownership, owner, resource, .. }) = found else {
             if leaves_drift(None) {
                 return self.report_drift(entry, "it is missing", false);
             }
             return self.applies.push(self.apply(entry, None, None, false));
         };
-        let adopted = resource.is_adopted_by(&self.binding);
+        let adopted = resource.is_adopted_by(&self.binding) || self.existed(entry);
         let is_left = match &ownership {
             Ownership::Owned { .. } | Ownership::Adopted { .. } => leaves_drift(Some(&resource)),
             Ownership::Adoptable { .. } => leaves_drift(None),
@@ -277,7 +301,7 @@ impl Work {
                 self.applies.push(self.apply(entry, Some(uid), None, adopted));
             }
             Ownership::Adoptable { uid, version, existed } => {
-                self.applies.push(self.apply(entry, Some(uid), Some(version), existed));
+                self.applies.push(self.apply(entry, Some(uid), Some(version), existed || adopted));
             }
             Ownership::Terminating => {
                 self.keep_if_listed(entry);
@@ -379,15 +403,30 @@ impl Work {
     }
 }
 
-fn existed_before(kind: &str, name: &str) -> String {
+/// Between the sentences about objects that existed before.
+pub const SEPARATOR: &str = "; ";
+
+/// Returns what `ObjectsAdopted` says of each object: that it existed before, and what will happen to it. A sentence that was cut is
+/// left out.
+pub fn taken_over(conditions: &[Condition]) -> impl Iterator<Item = (&str, &str)> {
+    let condition = conditions.iter().find(|condition| condition.type_ == OBJECTS_ADOPTED);
+    let message = condition.map_or("", |condition| &condition.message);
+    message.split(SEPARATOR).filter(|one| !one.ends_with(" ...")).filter_map(|one| one.split_once(": "))
+}
+
+/// Returns what `ObjectsAdopted` says of an object, up to the colon.
+pub fn existed_before(kind: &str, name: &str) -> String {
     format!("{kind} {name:?} existed before, and was taken over")
 }
 
 #[cfg(test)]
 mod tests {
+    use lockstep_engine::conditions::{self, Finding};
     use serde_json::json;
 
+    use super::super::names::READY;
     use super::super::resolved_class;
+    use super::super::tests::at;
     use super::super::variables::Variables;
     use super::*;
 
@@ -411,6 +450,17 @@ mod tests {
     fn found(ownership: Ownership) -> Found {
         let resource = Resource::read(&json!({}), None);
         Found { ownership, owner: String::new(), class: None, resource }
+    }
+
+    #[test]
+    fn what_is_missing_while_the_namespace_is_being_changed_is_no_drift() {
+        for (reason, applied) in [(reason::RESOURCES_APPLIED, 0), (reason::APPLYING, 1)] {
+            let (mut work, entry) = planned("Report");
+            let finding = Finding::broken(READY, reason, String::new());
+            conditions::set(&mut work.binding.status.conditions, finding, 1, at(Duration::ZERO));
+            work.surveyed(&entry, None);
+            assert_eq!(work.applies.len(), applied, "{reason}");
+        }
     }
 
     #[test]

@@ -90,19 +90,22 @@ impl Controller {
         };
         let since = *self.store.leaving.entry(namespace.to_owned()).or_insert(now.monotonic);
         let rest = window.saturating_sub(now.monotonic.since(since));
-        if !rest.is_zero() {
-            return Some(Held { verdict: Verdict::Requeue(rest), note: None });
-        }
         let note = format!(
             "NamespaceClass {class} stays applied here, because more than {percent} % of its namespaces have lost it; restore \
              the label, or annotate the class with {CONFIRM_REMOVAL_ANNOTATION}=true, and remove the annotation afterwards"
         );
+        if !rest.is_zero() {
+            // For a new leader the window begins again. What an earlier one has reported stays.
+            let problem = self.store.namespaces.get(&namespace.to_owned()).and_then(|it| it.problem.as_ref());
+            let is_reported = problem == Some(&note);
+            return Some(Held { verdict: Verdict::Requeue(rest), note: is_reported.then_some(note) });
+        }
         let is_held = self.store.is_mass_removal(class, percent);
         is_held.then_some(Held { verdict: Verdict::Requeue(window), note: Some(note) })
     }
 
-    /// Enqueues everything that a class holds, after its confirmation has changed.
-    pub(super) fn confirmation_changed(&mut self, class: &str) {
+    /// Enqueues everything that a class may hold, after its guard or its confirmation has changed.
+    pub(super) fn guard_changed(&mut self, class: &str) {
         let bound = self.store.bindings.keys_by(&BindingIndex::Class(class.to_owned()));
         let keys = bound.flat_map(|it| [Key::Namespace(it.clone()), Key::Binding(it.clone())]);
         self.outbox.woken.extend(keys);

@@ -15,12 +15,9 @@ use serde_json::{Value, json};
 
 use super::model::{Binding, Class, Resolved};
 use super::names::{CONFIRM_REMOVAL_ANNOTATION, OBJECTS_ADOPTED, PAUSED, READY, ROLLED_OUT, VALID, reason};
-use super::plan::Work;
+use super::plan::{SEPARATOR, Work, existed_before, taken_over};
 use super::resolved_class::Content;
 use super::store::Store;
-
-/// Divides the sentences about adopted objects.
-const SEPARATOR: &str = "; ";
 
 /// Returns the status of a class, and the conditions that changed. A class that is not paused has no condition `Paused`, and one
 /// that does not limit its rollout has no condition `RolledOut`.
@@ -155,6 +152,7 @@ pub(super) fn before_writing(work: &Work, now: Now) -> (NamespaceClassBindingSta
     let mut wanted = binding.status.clone();
     wanted.observed_generation = binding.generation;
     wanted.pending_resources = work.pending_ahead().into_iter().collect();
+    forget_created(&mut wanted.conditions, work);
     // A further attempt at the same goal changes no condition until it has ended. The repair of applied resources changes
     // none either.
     let is_reported =
@@ -203,15 +201,30 @@ pub(super) fn after_pass(work: &Work, now: Now) -> (NamespaceClassBindingStatus,
     (wanted, changed.into_iter().chain(taken).collect())
 }
 
+/// Removes objects that are created now from the condition that names those that existed before.
+fn forget_created(conditions: &mut Vec<Condition>, work: &Work) {
+    let created = work.applies.iter().filter(|apply| apply.uid.is_none());
+    let created: Vec<String> =
+        created.map(|apply| existed_before(&apply.entry.kind.kind, &apply.entry.name)).collect();
+    let known: Vec<(&str, &str)> = taken_over(conditions).collect();
+    let left = known.iter().filter(|(object, _)| !created.iter().any(|created| created == object));
+    let left: Vec<(&str, &str)> = left.copied().collect();
+    if left.len() == known.len() {
+        return;
+    }
+    let message = joined(left.into_iter());
+    conditions.retain(|condition| condition.type_ != OBJECTS_ADOPTED || !message.is_empty());
+    if let Some(condition) = conditions.iter_mut().find(|condition| condition.type_ == OBJECTS_ADOPTED) {
+        condition.message = message;
+    }
+}
+
 /// Sets the condition that names the objects that existed before, if there are any. What it said of an object of which nothing is
 /// known now stays. Returns it, with a message that says only what it did not say before.
 fn of_adopted(conditions: &mut Vec<Condition>, work: &Work, now: Now) -> Option<Condition> {
-    let before = conditions.iter().find(|condition| condition.type_ == OBJECTS_ADOPTED);
-    let before = before.map(|condition| condition.message.clone()).unwrap_or_default();
     // A sentence that was cut is said again.
-    let before =
-        before.split(SEPARATOR).filter(|one| !one.ends_with(" ...")).filter_map(|one| one.split_once(": "));
-    let before: BTreeMap<&str, &str> = before.collect();
+    let before = conditions.clone();
+    let before: BTreeMap<&str, &str> = taken_over(&before).collect();
     let found = || work.adopted.iter().map(|(object, what)| (object.as_str(), what.as_str()));
     let kept = before.iter().filter(|(object, _)| work.unknown.contains(**object));
     let adopted: BTreeMap<&str, &str> = kept.map(|(object, what)| (*object, *what)).chain(found()).collect();

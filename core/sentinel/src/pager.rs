@@ -132,11 +132,7 @@ impl Pager {
 
     /// Returns a pager at the position where the previous poll stopped.
     pub fn resumed(dialect: Dialect, progress: Progress) -> Self {
-        let Progress { from, mut remaining, total: mut whole, size, empty_polls } = progress;
-        if empty_polls > 0 && empty_polls.is_multiple_of(LOOK_AHEAD_EVERY) {
-            // While the only known pages can't be read, resources may have been added after them.
-            (remaining, whole) = (None, None);
-        }
+        let Progress { from, remaining, total: whole, size, empty_polls } = progress;
         Self {
             dialect,
             items: 0,
@@ -399,7 +395,10 @@ impl Pager {
     /// Skips a page, or gives the list up.
     fn pass_over(&mut self, is_whole_list: bool) -> PageVerdict {
         let looks_ahead = self.has_read || self.empty_polls.is_multiple_of(LOOK_AHEAD_EVERY);
-        let is_last = self.remaining.is_some_and(|remaining| self.place.page * self.size() >= remaining);
+        // While the only known pages can't be read, the next one shows whether resources were added after them.
+        let ahead = u64::from(looks_ahead && !self.has_read && self.empty_polls > 0);
+        let pages = self.place.page.saturating_sub(ahead);
+        let is_last = self.remaining.is_some_and(|remaining| pages * self.size() >= remaining);
         if is_whole_list || self.passed_over == PASSED_OVER_MAX || !(looks_ahead || is_last) {
             (self.is_done, self.has_gaps) = (true, true);
             // A poll that read nothing does not show where the list can be read: the next one begins at page 1.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use lockstep_engine::action::{Action, KubeRequest};
+use lockstep_sim::cluster::Carried;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, CLASS_LABEL, program, settings};
@@ -87,6 +89,20 @@ fn the_next_change_of_the_class_sets_what_has_drifted() {
     assert_eq!(value(&mut bench, "a"), "1");
     edit(&mut bench, "theirs");
     assert_eq!(value(&mut bench, "a"), "1", "from now on it is repaired at once");
+}
+
+/// The binding has another class for a moment, whose apply is not in the status.
+#[test]
+fn what_another_class_has_applied_is_no_drift() {
+    let mut bench = bench(&json!({ "drift": "Report" }));
+    bench.define("db", &[settings("a", "2"), settings("b", "1")]);
+    bench.merge(&CLASS.replace("web", "db"), &json!({ "spec": { "drift": "Report" } }));
+    bench.settle();
+    let binding = "/apis/namespaceclass.akuity.io/v1alpha1/namespaces/n1/namespaceclassbindings/n1";
+    bench.merge(binding, &json!({ "spec": { "className": "db" } }));
+    bench.cluster.advance(WHILE);
+    assert!(bench.ready("n1").starts_with("True ResourcesApplied: "), "{}", bench.ready("n1"));
+    assert_eq!(value(&mut bench, "a"), "1");
 }
 
 #[test]
@@ -272,9 +288,12 @@ fn a_label_that_is_removed_everywhere_removes_nothing_until_that_is_confirmed() 
                     afterwards";
     assert_eq!(problem, Some(expected));
     bench.cluster.crash(0, None);
+    bench.cluster.journal.clear();
     bench.cluster.start(program, true);
     bench.cluster.advance(WHILE);
     assert_eq!(holding(&mut bench), 8, "a new leader holds them as well");
+    let is_write = |it: &&Carried| matches!(it.action, Action::Kube(KubeRequest::Patch { .. }));
+    assert_eq!(bench.carried().filter(is_write).count(), 0, "what it holds is reported already");
     bench.merge(CLASS, &json!({ "metadata": { "annotations": { GUARD: "true" } } }));
     bench.cluster.advance(Duration::from_secs(5));
     assert_eq!(holding(&mut bench), 0);
@@ -329,6 +348,18 @@ fn a_guarded_class_that_is_emptied_removes_nothing_although_the_status_was_remov
     assert!(bench.ready("n1").starts_with("False RemovalHeld: "), "{}", bench.ready("n1"));
     bench.cluster.advance(WHILE);
     assert_eq!(holding(&mut bench), 8);
+}
+
+#[test]
+fn without_its_guard_a_class_holds_nothing_any_more() {
+    let mut bench = with_guard();
+    for number in 1..=8 {
+        bench.label(&format!("n{number}"), None);
+    }
+    bench.cluster.advance(WHILE);
+    bench.merge(CLASS, &json!({ "spec": { "removalGuard": null } }));
+    bench.cluster.advance(Duration::from_secs(10));
+    assert_eq!(holding(&mut bench), 0);
 }
 
 /// The removal of their binding is not decided by a label.

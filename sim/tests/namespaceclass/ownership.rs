@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, KubeRequest};
-use lockstep_sim::cluster::{FaultModel, Transit};
+use lockstep_engine::action::{Action, ErrorKind, Failure, KubeRequest};
+use lockstep_sim::cluster::{FaultModel, FaultVerdict, Transit};
 use serde_json::json;
 
 use super::bench::{Bench, settings};
@@ -301,6 +301,7 @@ fn what_was_taken_over_is_repaired_like_everything_else() {
         json!({ "data": { "value": "edited" } }),
         json!({ "metadata": { "labels": null } }),
         json!({ "metadata": { "annotations": null } }),
+        json!({ "metadata": { "annotations": { "namespaceclass.akuity.io/adopted": null } } }),
     ];
     for edit in edits {
         bench.merge(FREE, &edit);
@@ -324,7 +325,7 @@ fn what_a_user_creates_while_it_is_being_applied_is_the_users() {
     struct SlowApplies;
     impl FaultModel for SlowApplies {
         fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
-            let is_slow = matches!(hop, Transit::Request(Action::Kube(KubeRequest::Apply { target, .. })) if target.kind.kind == "ConfigMap");
+            let is_slow = matches!(hop, Transit::Request(action) if is_apply(action));
             if is_slow { Duration::from_secs(10) } else { Duration::ZERO }
         }
     }
@@ -339,4 +340,42 @@ fn what_a_user_creates_while_it_is_being_applied_is_the_users() {
     assert_eq!(taken["data"]["value"], "ours");
     assert_eq!(taken["metadata"]["ownerReferences"], serde_json::Value::Null, "{taken:#}");
     assert_eq!(events(&mut bench, "Adopted").len(), 1);
+}
+
+/// The apply that would leave the object to its user fails, after another one has made it the operator's.
+#[test]
+fn what_a_user_creates_while_it_is_being_applied_stays_the_users_after_a_failure() {
+    struct SlowAppliesAndOneFails(u32);
+    impl FaultModel for SlowAppliesAndOneFails {
+        fn fate(&mut self, _: u64, _: Duration, _: usize, action: &Action) -> FaultVerdict {
+            self.0 += u32::from(is_apply(action));
+            if self.0 == 2 && is_apply(action) {
+                return FaultVerdict::Failed(Failure::new(ErrorKind::Throttled, "too many requests"));
+            }
+            FaultVerdict::Served
+        }
+
+        fn delay(&mut self, _: Duration, _: usize, hop: Transit<'_>) -> Duration {
+            let is_slow = matches!(hop, Transit::Request(action) if is_apply(action));
+            if is_slow { Duration::from_secs(10) } else { Duration::ZERO }
+        }
+    }
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("free", "ours")]);
+    bench.cluster.weather = Box::new(SlowAppliesAndOneFails(0));
+    bench.namespace("team", Some("web"));
+    bench.cluster.advance(Duration::from_secs(5));
+    bench.post("/api/v1/namespaces/team/configmaps", &settings("free", "theirs"));
+    bench.cluster.advance(Duration::from_mins(2));
+    let taken = bench.config_map("team", "free").expect("is there");
+    assert_eq!(taken["metadata"]["ownerReferences"], serde_json::Value::Null, "{taken:#}");
+    assert_eq!(conditions(&mut bench), ["Ready", "ObjectsAdopted"]);
+    assert_eq!(events(&mut bench, "Adopted").len(), 1);
+    bench.label("team", None);
+    bench.cluster.advance(Duration::from_mins(21));
+    assert!(bench.config_map("team", "free").is_some());
+}
+
+fn is_apply(action: &Action) -> bool {
+    matches!(action, Action::Kube(KubeRequest::Apply { target, .. }) if target.kind.kind == "ConfigMap")
 }

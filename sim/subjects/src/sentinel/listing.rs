@@ -10,6 +10,9 @@ use super::oracle::{Page, size_of};
 /// After this many consecutive failed pages, the cause is not the pages.
 const FAILED_MAX: usize = 6;
 
+/// After this many polls in a row that read nothing, and each time after as many more, a poll looks for what was added.
+const LOOKS_AHEAD_AFTER: u32 = 6;
+
 /// The results for the pages of a list.
 #[derive(Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
@@ -29,8 +32,9 @@ pub(super) struct Listing {
     /// Whether any page was requested, and whether any was read.
     was_asked: bool,
     has_come: bool,
-    /// Whether the previous poll read no page.
+    /// Whether the previous poll read no page, and how many in a row did so.
     follows_nothing: bool,
+    nothings: u32,
     /// The length of each range of ids, and how many items follow the last page read.
     totals: BTreeMap<String, u64>,
     rest: Option<u64>,
@@ -60,6 +64,7 @@ impl Listing {
         let whole = self.totals.iter().filter(|(range, _)| bounds(range) == (false, false));
         Self {
             follows_nothing: self.was_asked && !self.has_come,
+            nothings: if self.has_come { 0 } else { self.nothings + 1 },
             totals: whole.map(|(range, total)| (range.clone(), *total)).collect(),
             widest: self.widest,
             ..Self::default()
@@ -70,6 +75,11 @@ impl Listing {
     /// requested, it always does.
     fn size(&self, url: &str) -> u64 {
         if self.widest > 100 { self.widest } else { self.widest.min(size_of(url)) }
+    }
+
+    /// Returns whether it requests one page more than is known, because all known pages may fail.
+    fn looks_ahead(&self) -> bool {
+        self.nothings > 0 && self.nothings.is_multiple_of(LOOKS_AHEAD_AFTER) && !self.has_come
     }
 
     /// Returns the known number of items in a range, from its first page on.
@@ -96,11 +106,12 @@ impl Listing {
                 seen: format!("after a page that was too large {url} was requested"),
             });
         }
-        let is_beyond = |total: u64| (number - 1) * self.size(url) >= total;
-        if number > 1 && self.known(&range).is_some_and(is_beyond) {
+        let ahead = u64::from(self.looks_ahead());
+        let is_beyond = |total: u64| number.saturating_sub(1 + ahead) * self.size(url) >= total;
+        if number > 1 + ahead && self.known(&range).is_some_and(is_beyond) {
             return Err(Testimony {
                 invariant: "no_page_beyond_the_end",
-                sentence: "A page beyond the total that the API gave is not requested.",
+                sentence: "A page beyond the total that the API gave is not requested, except the next one in every sixth poll after polls that read nothing.",
                 seen: format!("{url} was requested, of {:?} items", self.known(&range)),
             });
         }
@@ -138,7 +149,8 @@ impl Listing {
             self.failed.insert(url.to_owned());
             self.gaps.insert(url.to_owned());
             let size = self.size(url).max(1);
-            self.ends_in_failure = self.known(&range).is_some_and(|total| number * size >= total);
+            let ahead = u64::from(self.looks_ahead());
+            self.ends_in_failure = self.known(&range).is_some_and(|total| (number - ahead) * size >= total);
         }
         let refusals = [ErrorKind::Forbidden, ErrorKind::NotFound, ErrorKind::Gone];
         self.is_refused = outcome.as_ref().is_err_and(|failure| refusals.contains(&failure.class));
@@ -154,7 +166,7 @@ impl Listing {
         let is_whole = self.failed.is_empty() && self.oversized.is_none();
         let is_read = (self.is_at_its_end && is_whole) || self.ends_in_failure;
         // If an API is down, a poll does not try all of its pages.
-        let is_down = self.follows_nothing && !self.has_come && self.was_asked;
+        let is_down = self.follows_nothing && !self.has_come && self.was_asked && !self.looks_ahead();
         if is_read || self.is_refused || is_down || self.failed.len() >= FAILED_MAX {
             return Ok(());
         }
