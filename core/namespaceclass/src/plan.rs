@@ -18,7 +18,7 @@ use super::condition_cause::ConditionCause;
 use super::model::{Binding, Class as NamespaceClass, Resolved, Resource};
 use super::names::{OBJECTS_ADOPTED, reason};
 use super::ownership::{Found, Ownership, ownership};
-use super::resolved_class::{ClassResource, group_of};
+use super::resolved_class::{ClassResource, id_of};
 use super::store::Store;
 
 /// An apply and its preconditions.
@@ -96,20 +96,14 @@ impl Work {
     /// Compares the desired resources with the known ones. The watches of all kinds must be settled.
     pub fn plan(namespace: &str, binding: &Binding, resolved: &Resolved, store: &Store) -> Self {
         let content = &resolved.content;
-        let is_named = |resource: &AppliedResource| {
-            let group = group_of(&resource.api_version).to_owned();
-            content.named.contains(&(group, resource.kind.clone(), resource.name.clone()))
-        };
+        let is_named = |resource: &AppliedResource| content.named.contains(&id_of(resource));
         let remembered: BTreeSet<AppliedResource> = binding.status.remembered().cloned().collect();
         let (named, mut stale): (Vec<_>, Vec<_>) = remembered.into_iter().partition(is_named);
         // Objects of applies that another leader sent, or this one before a crash, and whose results it did not see.
         for left in store.applied_in(namespace, binding) {
             // One that was applied in another version is the same object.
-            let is_same = |known: &AppliedResource| {
-                let group = |resource: &AppliedResource| group_of(&resource.api_version).to_owned();
-                (&known.kind, &known.name) == (&left.kind, &left.name) && group(known) == group(&left)
-            };
-            if !is_named(&left) && !stale.iter().any(is_same) {
+            let id = id_of(&left);
+            if !is_named(&left) && !stale.iter().any(|known| id_of(known) == id) {
                 stale.push(left);
             }
         }
@@ -145,8 +139,7 @@ impl Work {
         // stays listed.
         let valid: BTreeSet<_> = content.entries.iter().map(|entry| entry.id()).collect();
         for resource in named {
-            let group = group_of(&resource.api_version).to_owned();
-            if !valid.contains(&(group, resource.kind.clone(), resource.name.clone())) {
+            if !valid.contains(&id_of(&resource)) {
                 work.keep(resource);
             }
         }
@@ -170,15 +163,14 @@ impl Work {
             return;
         };
         let adopted = resource.is_adopted_by(&self.binding);
-        // The apply that would have annotated it has failed, or another client has removed the annotation.
-        let is_forgotten = !adopted && self.existed(entry);
+        let existed = self.existed(entry, resource);
         let is_kept = adopted && entry.keeps_adopted;
         match ownership(resource, &self.binding) {
             // Every binding has another uid. So the owner reference is not among the fields that are compared.
             Ownership::Owned { .. }
                 if resource.controller.is_some()
                     && !is_kept
-                    && !is_forgotten
+                    && existed == adopted
                     && resource.is_intact(entry) =>
             {
                 self.is_applied(entry, adopted);
@@ -187,10 +179,10 @@ impl Work {
                 self.is_applied(entry, adopted);
             }
             Ownership::Owned { .. } | Ownership::Adopted { .. } if self.leaves_drift(entry, resource) => {
-                self.report_drift(entry, &resource.difference(entry), adopted || is_forgotten);
+                self.report_drift(entry, &resource.difference(entry), existed);
             }
             Ownership::Owned { uid, .. } | Ownership::Adopted { uid, .. } => {
-                self.applies.push(self.apply(entry, Some(uid), None, adopted || is_forgotten));
+                self.applies.push(self.apply(entry, Some(uid), None, existed));
             }
             Ownership::Adoptable { .. } | Ownership::Terminating | Ownership::OwnedByOther => {
                 self.survey.push(Arc::clone(entry));
@@ -198,10 +190,18 @@ impl Work {
         }
     }
 
-    /// Returns whether the status says that an entry's object existed before it was applied.
-    fn existed(&self, entry: &ClassResource) -> bool {
+    /// Returns whether an entry's object existed before it was applied. If its annotation is missing, because the apply that would have
+    /// set it has failed or another client has removed it, the status shows that.
+    fn existed(&self, entry: &ClassResource, resource: &Resource) -> bool {
+        if resource.is_adopted_by(&self.binding) {
+            return true;
+        }
+        let mut known = taken_over(&self.binding.status.conditions).map(|(object, _)| object).peekable();
+        if known.peek().is_none() {
+            return false;
+        }
         let object = existed_before(&entry.kind.kind, &entry.name);
-        taken_over(&self.binding.status.conditions).any(|(known, _)| known == object)
+        known.any(|known| known == object)
     }
 
     /// Records that an entry's object exists. If it existed before it was applied, that is recorded too.
@@ -289,19 +289,19 @@ impl Work {
             }
             return self.applies.push(self.apply(entry, None, None, false));
         };
-        let adopted = resource.is_adopted_by(&self.binding) || self.existed(entry);
+        let is_known = self.existed(entry, &resource);
         let is_left = match &ownership {
             Ownership::Owned { .. } | Ownership::Adopted { .. } => leaves_drift(Some(&resource)),
             Ownership::Adoptable { .. } => leaves_drift(None),
             Ownership::Terminating | Ownership::OwnedByOther => false,
         };
         match ownership {
-            _ if is_left => self.report_drift(entry, "it lost its label or its owner", adopted),
+            _ if is_left => self.report_drift(entry, "it lost its label or its owner", is_known),
             Ownership::Owned { uid, .. } | Ownership::Adopted { uid, .. } => {
-                self.applies.push(self.apply(entry, Some(uid), None, adopted));
+                self.applies.push(self.apply(entry, Some(uid), None, is_known));
             }
             Ownership::Adoptable { uid, version, existed } => {
-                self.applies.push(self.apply(entry, Some(uid), Some(version), existed || adopted));
+                self.applies.push(self.apply(entry, Some(uid), Some(version), existed || is_known));
             }
             Ownership::Terminating => {
                 self.keep_if_listed(entry);

@@ -234,8 +234,14 @@ fn is_api_version(text: &str) -> bool {
     first && parts.next().is_none_or(|part| !part.is_empty()) && parts.next().is_none()
 }
 
+/// Returns the identity of an applied resource, whatever the version.
+pub fn id_of(resource: &AppliedResource) -> ResourceId {
+    let group = group_of(&resource.api_version).to_owned();
+    (group, resource.kind.clone(), resource.name.clone())
+}
+
 /// Returns the group of an API version: `apps` of `apps/v1`, an empty string of `v1`.
-pub fn group_of(api_version: &str) -> &str {
+fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 

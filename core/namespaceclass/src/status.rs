@@ -203,13 +203,12 @@ pub(super) fn after_pass(work: &Work, now: Now) -> (NamespaceClassBindingStatus,
 
 /// Removes objects that are created now from the condition that names those that existed before.
 fn forget_created(conditions: &mut Vec<Condition>, work: &Work) {
-    let created = work.applies.iter().filter(|apply| apply.uid.is_none());
-    let created: Vec<String> =
-        created.map(|apply| existed_before(&apply.entry.kind.kind, &apply.entry.name)).collect();
-    let known: Vec<(&str, &str)> = taken_over(conditions).collect();
-    let left = known.iter().filter(|(object, _)| !created.iter().any(|created| created == object));
-    let left: Vec<(&str, &str)> = left.copied().collect();
-    if left.len() == known.len() {
+    let is_created = |object: &str| {
+        let created = work.applies.iter().filter(|apply| apply.uid.is_none()).map(|apply| &apply.entry);
+        created.into_iter().any(|entry| existed_before(&entry.kind.kind, &entry.name) == object)
+    };
+    let (gone, left): (Vec<_>, Vec<_>) = taken_over(conditions).partition(|(object, _)| is_created(object));
+    if gone.is_empty() {
         return;
     }
     let message = joined(left.into_iter());
@@ -223,8 +222,7 @@ fn forget_created(conditions: &mut Vec<Condition>, work: &Work) {
 /// known now stays. Returns it, with a message that says only what it did not say before.
 fn of_adopted(conditions: &mut Vec<Condition>, work: &Work, now: Now) -> Option<Condition> {
     // A sentence that was cut is said again.
-    let before = conditions.clone();
-    let before: BTreeMap<&str, &str> = taken_over(&before).collect();
+    let before: BTreeMap<&str, &str> = taken_over(&work.binding.status.conditions).collect();
     let found = || work.adopted.iter().map(|(object, what)| (object.as_str(), what.as_str()));
     let kept = before.iter().filter(|(object, _)| work.unknown.contains(**object));
     let adopted: BTreeMap<&str, &str> = kept.map(|(object, what)| (*object, *what)).chain(found()).collect();

@@ -141,7 +141,8 @@ impl Control for Controller {
                 let held = self.store.classes.get(&name);
                 let is_unchanged = held.is_some_and(|held| held.is_same(&class));
                 let is_confirmed = held.is_some_and(Class::confirms_removal) != class.confirms_removal();
-                let is_guarded = held.and_then(Class::removal_guard) != class.removal_guard();
+                // Nothing is held for a class that was not known.
+                let is_guarded = held.is_some_and(|held| held.removal_guard() != class.removal_guard());
                 if self.store.classes.observe(name.clone(), class) && !is_unchanged {
                     self.store.count_departures(&name);
                     if is_confirmed || is_guarded {
