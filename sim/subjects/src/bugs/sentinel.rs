@@ -13,7 +13,10 @@ use lockstep_sentinel::metrics::{self, PUBLISHED};
 use lockstep_sim::bugs::{Bug, Flaw, plant};
 use serde_json::Value;
 
+use self::confirms::{MissingTopicIsALoss, NackIsAConfirm, PauseIsANack, SilenceIsAConfirm};
 use super::common::Asked;
+
+mod confirms;
 
 /// The controller in which these bugs are planted.
 const HOST: &str = lockstep_crds::sentinel::CONTROLLER;
@@ -124,57 +127,6 @@ impl Flaw for PublishesEarly {
     fn now(&mut self, now: Now) -> Now {
         let ahead = now.wall.timestamp().saturating_add(SignedDuration::from_secs(3));
         Now { wall: Wall::from_timestamp(ahead.unwrap_or(now.wall.timestamp())), ..now }
-    }
-}
-
-/// Replaces failures of this class in answers about events.
-fn answer(event: &mut Event, class: ErrorKind, instead: &Result<(), Failure>) {
-    if let Event::Finished { outcome: Ok(Success::Published(results)), .. } = event {
-        for result in results {
-            if result.as_ref().is_err_and(|failure| failure.class == class) {
-                result.clone_from(instead);
-            }
-        }
-    }
-}
-
-#[derive(Default)]
-struct PauseIsANack;
-
-impl Flaw for PauseIsANack {
-    fn event(&mut self, mut event: Event) -> Option<Event> {
-        answer(&mut event, ErrorKind::Throttled, &Err(Failure::new(ErrorKind::Unavailable, "nack")));
-        Some(event)
-    }
-}
-
-#[derive(Default)]
-struct MissingTopicIsALoss;
-
-impl Flaw for MissingTopicIsALoss {
-    fn event(&mut self, mut event: Event) -> Option<Event> {
-        answer(&mut event, ErrorKind::NotFound, &Err(Failure::new(ErrorKind::Unknown, "no such topic")));
-        Some(event)
-    }
-}
-
-#[derive(Default)]
-struct SilenceIsAConfirm;
-
-impl Flaw for SilenceIsAConfirm {
-    fn event(&mut self, mut event: Event) -> Option<Event> {
-        answer(&mut event, ErrorKind::Unknown, &Ok(()));
-        Some(event)
-    }
-}
-
-#[derive(Default)]
-struct NackIsAConfirm;
-
-impl Flaw for NackIsAConfirm {
-    fn event(&mut self, mut event: Event) -> Option<Event> {
-        answer(&mut event, ErrorKind::Unavailable, &Ok(()));
-        Some(event)
     }
 }
 

@@ -32,8 +32,7 @@ pub(super) struct Listing {
     /// Whether any page was requested, and whether any was read.
     was_asked: bool,
     has_come: bool,
-    /// Whether the previous poll read no page, and how many in a row did so.
-    follows_nothing: bool,
+    /// How many polls in a row, up to the previous one, read no page.
     nothings: u32,
     /// The length of each range of ids, and how many items follow the last page read.
     totals: BTreeMap<String, u64>,
@@ -63,8 +62,7 @@ impl Listing {
     pub(super) fn next(&self) -> Self {
         let whole = self.totals.iter().filter(|(range, _)| bounds(range) == (false, false));
         Self {
-            follows_nothing: self.was_asked && !self.has_come,
-            nothings: if self.has_come { 0 } else { self.nothings + 1 },
+            nothings: if self.was_asked && !self.has_come { self.nothings + 1 } else { 0 },
             totals: whole.map(|(range, total)| (range.clone(), *total)).collect(),
             widest: self.widest,
             ..Self::default()
@@ -92,7 +90,7 @@ impl Listing {
     pub(super) fn asked(&mut self, url: &str) -> Result<(), Testimony> {
         let (number, range) = page_of(url);
         let is_first = !std::mem::replace(&mut self.was_asked, true);
-        if is_first && self.follows_nothing && (number > 1 || bounds(&range) != (false, false)) {
+        if is_first && self.nothings > 0 && (number > 1 || bounds(&range) != (false, false)) {
             return Err(Testimony {
                 invariant: "after_nothing_it_begins_at_page_1",
                 sentence: "After a poll that read nothing the next one begins at page 1.",
@@ -166,13 +164,13 @@ impl Listing {
         let is_whole = self.failed.is_empty() && self.oversized.is_none();
         let is_read = (self.is_at_its_end && is_whole) || self.ends_in_failure;
         // If an API is down, a poll does not try all of its pages.
-        let is_down = self.follows_nothing && !self.has_come && self.was_asked && !self.looks_ahead();
+        let is_down = self.nothings > 0 && !self.has_come && self.was_asked && !self.looks_ahead();
         if is_read || self.is_refused || is_down || self.failed.len() >= FAILED_MAX {
             return Ok(());
         }
         Err(Testimony {
             invariant: "a_failing_page_delays_no_other",
-            sentence: "A cycle asks for every page of the list, whichever of them fail, unless the API refuses, six fail in a row, or nothing was read by this poll and the one before.",
+            sentence: "A cycle asks for every page of the list, whichever of them fail, unless the API refuses, six fail in a row, or nothing was read by this poll and the one before; every sixth of those polls asks as well.",
             seen: format!(
                 "the cycle ended before the end of the list; the pages that failed last: {:?}",
                 self.failed
