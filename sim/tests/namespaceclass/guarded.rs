@@ -268,6 +268,14 @@ fn with_guard() -> Bench {
     bench
 }
 
+/// Removes the label from all namespaces of [`with_guard`].
+fn remove_all_labels(bench: &mut Bench) {
+    for number in 1..=8 {
+        bench.label(&format!("n{number}"), None);
+    }
+    bench.cluster.advance(WHILE);
+}
+
 /// Returns the namespaces that have the resource `a` of the class.
 fn holding(bench: &mut Bench) -> usize {
     (1..=8).filter(|number| bench.config_map(&format!("n{number}"), "a").is_some()).count()
@@ -276,10 +284,7 @@ fn holding(bench: &mut Bench) -> usize {
 #[test]
 fn a_label_that_is_removed_everywhere_removes_nothing_until_that_is_confirmed() {
     let mut bench = with_guard();
-    for number in 1..=8 {
-        bench.label(&format!("n{number}"), None);
-    }
-    bench.cluster.advance(WHILE);
+    remove_all_labels(&mut bench);
     assert_eq!(holding(&mut bench), 8);
     let namespace = bench.get("/api/v1/namespaces/n1").expect("exists");
     let problem = namespace["metadata"]["annotations"]["namespaceclass.akuity.io/problem"].as_str();
@@ -353,10 +358,7 @@ fn a_guarded_class_that_is_emptied_removes_nothing_although_the_status_was_remov
 #[test]
 fn without_its_guard_a_class_holds_nothing_any_more() {
     let mut bench = with_guard();
-    for number in 1..=8 {
-        bench.label(&format!("n{number}"), None);
-    }
-    bench.cluster.advance(WHILE);
+    remove_all_labels(&mut bench);
     bench.merge(CLASS, &json!({ "spec": { "removalGuard": null } }));
     bench.cluster.advance(Duration::from_secs(10));
     assert_eq!(holding(&mut bench), 0);

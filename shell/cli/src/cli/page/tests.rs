@@ -47,7 +47,7 @@ async fn page(steps: Vec<(Event, Step)>) -> Router {
     page.routes()
 }
 
-/// Returns a page that has seen these steps of a controller, and the controller, which is not ended before it is dropped.
+/// Returns a page that has seen these steps of a controller, and the controller, which ends when it is dropped.
 async fn page_of(
     controller: &str,
     traits: Traits,
@@ -69,7 +69,7 @@ async fn page_of(
 }
 
 impl Page {
-    /// Waits until the feed of the only controller is so.
+    /// Waits until the feed of the only controller meets a condition.
     async fn wait_until(&self, is_so: impl Fn(&Feed) -> bool) {
         let mut changes = self.changes.subscribe();
         while !is_so(&feed::lock(&self.feeds[0])) {
