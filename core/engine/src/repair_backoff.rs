@@ -1,8 +1,8 @@
 //! Limits how often an object is repaired. If another writer keeps changing it, a controller must not spin, and must report it.
 //!
 //! The first repair of each object happens at once. While repairs of one object follow one another closely, each waits twice as
-//! long as the one before. The count starts from zero after a quiet time of twice the next delay, or when the object is to have
-//! other content. Repairs of other objects do not affect this.
+//! long as the one before. The count starts from zero after a quiet time of twice the next delay and at least half a minute, or
+//! when the object is to have other content. Repairs of other objects do not affect this.
 
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use crate::time::Monotonic;
 
 /// The delays between repairs that follow one another closely.
 const WAITS: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_mins(5) };
+/// The minimum quiet time. A controller that learns of each change seconds late repairs only so often, without any backoff.
+const QUIET_MIN: Duration = Duration::from_secs(30);
 /// After this many repairs in a row, it is reported that another client keeps changing the object.
 const CONTESTED_AFTER: u32 = 4;
 
@@ -48,7 +50,7 @@ impl<K> Row<K> {
 
     /// Returns the quiet time that is left until the next repair counts as a first one again.
     fn unsettled(&self, now: Monotonic) -> Option<Duration> {
-        left(WAITS.ceiling(self.repairs) * 2, now.since(self.last))
+        left((WAITS.ceiling(self.repairs) * 2).max(QUIET_MIN), now.since(self.last))
     }
 }
 
@@ -145,6 +147,22 @@ mod tests {
     }
 
     #[test]
+    fn a_fight_that_is_noticed_late_slows_down_as_well() {
+        let mut backoff = RepairBackoff::default();
+        let (mut now, mut repairs) = (at(0), 0);
+        while now < at(600) {
+            backoff.settle(now, |_| true);
+            if backoff.wait(&"a", now).is_none() {
+                backoff.take_in(vec!["a"], &[], now);
+                repairs += 1;
+            }
+            now = now + Duration::from_millis(2100);
+        }
+        assert!(is_contested(&backoff, now));
+        assert!(repairs <= 12, "{repairs} repairs in ten minutes");
+    }
+
+    #[test]
     fn a_fight_over_one_object_holds_up_no_other() {
         let mut backoff = RepairBackoff::default();
         for minute in 0..10 {
@@ -156,8 +174,8 @@ mod tests {
         assert_eq!(backoff.wait(&"a", at(541)), Some(Duration::from_secs(255)), "nor restarts it");
         let contested: Vec<&str> = backoff.contested(at(541)).map(|(key, _)| *key).collect();
         assert_eq!(contested, ["a"]);
-        assert!(backoff.settle(at(550), |_| true));
-        assert!(!backoff.settle(at(550), |key| *key == "b"), "b was quiet, and a is not kept");
+        assert!(backoff.settle(at(580), |_| true));
+        assert!(!backoff.settle(at(580), |key| *key == "b"), "b was quiet, and a is not kept");
     }
 
     #[test]

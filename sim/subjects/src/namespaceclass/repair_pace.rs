@@ -22,6 +22,8 @@ use super::classes::is_content;
 
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
+/// The minimum time without a repair after which the count starts again.
+const QUIET_MIN: Duration = Duration::from_secs(30);
 /// The number of repairs in a row that is reported.
 const REPORTED: u32 = 4;
 /// How long a pass may take after a change, so that the operator counts from a later time.
@@ -48,7 +50,7 @@ struct Row {
 
 impl Row {
     fn count(&mut self, at: Duration, answered: Duration) {
-        self.repairs = if at >= self.last + wait(self.repairs) * 2 { 1 } else { self.repairs + 1 };
+        self.repairs = if at >= self.last + quiet(self.repairs) { 1 } else { self.repairs + 1 };
         (self.last, self.answered) = (at, answered);
     }
 }
@@ -56,6 +58,11 @@ impl Row {
 /// Returns the delay after so many repairs in a row.
 pub(super) fn wait(repairs: u32) -> Duration {
     FIRST_WAIT.saturating_mul(1 << repairs.saturating_sub(1).min(20)).min(LONGEST_WAIT)
+}
+
+/// Returns the time without a repair after which the next one is a first one again.
+fn quiet(repairs: u32) -> Duration {
+    (wait(repairs) * 2).max(QUIET_MIN)
 }
 
 /// How often a process has applied a resource in a row: at least as often as the operator counts repairs. An apply that is repeated
@@ -68,7 +75,7 @@ struct Most {
 
 impl Most {
     fn at(self, now: Duration) -> u32 {
-        let is_in_row = now < self.last + wait(self.applies) * 2 + SLOW_PASS;
+        let is_in_row = now < self.last + quiet(self.applies) + SLOW_PASS;
         if is_in_row { self.applies } else { 0 }
     }
 }
