@@ -110,7 +110,9 @@ impl Sentinel {
     }
 
     fn end_cycle(&mut self, now: Now, step: &mut Step) {
-        let Some(mut cycle) = self.cycle.take_if(|cycle| cycle.is_done()) else { return };
+        // While the broker was out of reach, `Publishing` needs to know whether it still is.
+        let is_awaited = self.link.is_troubled && self.link.asking.is_some();
+        let Some(mut cycle) = self.cycle.take_if(|cycle| cycle.is_done() && !is_awaited) else { return };
         self.progress = cycle.pager.progress();
         let loaded = &cycle.loaded;
         let took = now.monotonic.since(cycle.began);

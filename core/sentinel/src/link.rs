@@ -28,6 +28,11 @@ pub(super) struct Link {
 }
 
 impl Link {
+    /// Returns the connection to another broker. Until it is up, the condition of the former one stands.
+    pub(super) fn to_another(&self) -> Self {
+        Self { is_troubled: self.is_troubled, ..Self::default() }
+    }
+
     /// Records that it works.
     pub(super) fn works(&mut self) {
         self.failures = 0;

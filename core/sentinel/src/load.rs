@@ -228,7 +228,7 @@ impl Sentinel {
                 let broker = Some(Arc::new(Broker::RabbitMq { url, exchange: exchange.clone() }));
                 if self.broker != broker {
                     // What was sent to the former one is still counted.
-                    (self.broker, self.link) = (broker, Link::default());
+                    (self.broker, self.link) = (broker, self.link.to_another());
                 }
             }
             Err(problem) => {

@@ -31,6 +31,39 @@ fn nothing_is_published_as_long_as_the_secret_is_unusable() {
     assert!(bench.log.contains("Publishing=False NotConnected"), "{}", bench.log);
 }
 
+/// The list may be read before the broker answers.
+#[test]
+fn nothing_counts_as_published_before_there_is_a_connection_again() {
+    let mut reads = 0;
+    let mut bench = Bench::new(move |action| match action {
+        Action::Kube(KubeRequest::Get { .. }) => {
+            reads += 1;
+            if reads == 1 { Err(Failure::new(ErrorKind::NotFound, "no Secret")) } else { Ok(url_of("user")) }
+        }
+        Action::Http(_) => Ok(Success::Document(r#"{ "items": [] }"#.into())),
+        action => confirmed(action),
+    });
+    let mut spec = with_secret();
+    spec["pollInterval"] = json!("7s");
+    bench.configured(1, &spec);
+    // The Secret is read again after 30 s, and the next cycle connects.
+    bench.passes(Duration::from_secs(31));
+    assert!(bench.log.contains("Publishing=False NotConnected"), "{}", bench.log);
+    bench.elapsed = Duration::from_secs(35);
+    let requests = bench.sentinel.step(Event::TimerFired, bench.now()).requests;
+    let is_connection =
+        |request: &Request| matches!(request.action, Action::Broker(BrokerRequest::Connect { .. }));
+    let (connects, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_connection);
+    for request in others.into_iter().chain(connects) {
+        assert!(!bench.log.contains("Publishing=True"), "{}", bench.log);
+        let outcome = (bench.answer)(&request.action);
+        bench.happens(Event::Finished { id: request.id, outcome });
+    }
+    for recovered in ["BrokerConnected=True Connected", "Publishing=True NothingSelected"] {
+        assert!(bench.log.contains(recovered), "{recovered}: {}", bench.log);
+    }
+}
+
 /// A node that restarts takes the API server and the broker away at the same time.
 #[test]
 fn a_url_stays_in_use_while_its_secret_can_not_be_read() {
