@@ -26,7 +26,11 @@ fn write(text: &mut Vec<u8>, value: &Value) {
         }
         Value::Array(items) => {
             text.push(b'[');
-            for item in items {
+            for (index, item) in items.iter().enumerate() {
+                // Everything else shows by itself where it begins and ends.
+                if item.is_number() && index > 0 && items[index - 1].is_number() {
+                    text.push(b',');
+                }
                 write(text, item);
             }
             text.push(b']');
@@ -62,7 +66,32 @@ mod tests {
         assert_ne!(digest(&a), digest(&json!({ "a": 1, "b": [2, 1] })));
     }
 
+    /// Returns lists of what could run into one another in a text.
+    fn any_list() -> impl Strategy<Value = Value> {
+        let item = prop_oneof![
+            (0..200_i64).prop_map(Value::from),
+            (-200..200_i64).prop_map(|tenths| json!(tenths as f64 / 10.0)),
+            any::<bool>().prop_map(Value::from),
+            Just(Value::Null),
+            "[0-9,]{0,2}".prop_map(Value::from),
+        ];
+        let list = prop::collection::vec(item, 0..4).prop_map(Value::from);
+        list.prop_recursive(2, 8, 3, |inner| prop::collection::vec(inner, 0..3).prop_map(Value::from))
+    }
+
+    #[test]
+    fn numbers_in_a_row_are_separate() {
+        let lists = [json!([22, 80]), json!([2280]), json!([2, 280]), json!([22, "80"]), json!([[22], [80]])];
+        let digests: std::collections::BTreeSet<String> = lists.iter().map(digest).collect();
+        assert_eq!(digests.len(), lists.len());
+    }
+
     proptest! {
+        #[test]
+        fn different_lists_have_different_digests(a in any_list(), b in any_list()) {
+            prop_assert_eq!(digest(&a) == digest(&b), a == b);
+        }
+
         #[test]
         fn what_is_shortened_fits_and_still_differs(text in "[a-z0-9-]{1,100}", other in "[a-z0-9-]{1,100}") {
             prop_assert!(shortened(&text, 53).len() <= 53);

@@ -229,9 +229,10 @@ impl Election {
                 self.claim(now, step);
             }
             // Another client wrote in between, or perhaps our own write whose answer was lost: the lease is read again at
-            // once.
+            // once. A conflict without a lease is a namespace that is being deleted, which takes time.
             Err(failure)
-                if failure.class == ErrorKind::Conflict || failure.class == ErrorKind::AlreadyExists =>
+                if failure.class == ErrorKind::AlreadyExists
+                    || (failure.class == ErrorKind::Conflict && self.seen.is_some()) =>
             {
                 self.read(now, step);
             }

@@ -282,12 +282,10 @@ impl Series {
             }
             // The server has dropped it, because Events expire, or the whole namespace is gone.
             ErrorKind::NotFound => !std::mem::take(&mut self.exists),
+            // A new Event conflicts only with the deletion of its namespace.
+            ErrorKind::Conflict => !self.exists,
             ErrorKind::Forbidden | ErrorKind::Invalid | ErrorKind::KindNotServed => true,
-            ErrorKind::Conflict
-            | ErrorKind::Gone
-            | ErrorKind::Throttled
-            | ErrorKind::Unavailable
-            | ErrorKind::Unknown => false,
+            ErrorKind::Gone | ErrorKind::Throttled | ErrorKind::Unavailable | ErrorKind::Unknown => false,
         };
         is_refused || self.failures >= ATTEMPTS
     }
@@ -322,9 +320,10 @@ pub(crate) fn micro_time(now: Now) -> String {
     format!("{:.6}", now.wall.timestamp())
 }
 
-/// Cuts an object's name for the name of its Event: a suffix of 17 characters follows, and a name has at most 253.
+/// Cuts an object's name for the name of its Event: a suffix of 17 characters follows, which begins with a dot, and a name has at
+/// most 253. Before a dot there must be a letter or a digit.
 fn cut_name(name: &str) -> &str {
-    &name[..name.floor_char_boundary(253 - 17)]
+    name[..name.floor_char_boundary(253 - 17)].trim_end_matches(['-', '.'])
 }
 
 #[cfg(test)]

@@ -104,6 +104,7 @@ impl WrittenEvent {
             matches!(
                 failure.class,
                 ErrorKind::AlreadyExists
+                    | ErrorKind::Conflict
                     | ErrorKind::Forbidden
                     | ErrorKind::Invalid
                     | ErrorKind::NotFound

@@ -280,6 +280,17 @@ fn a_deleted_lease_is_created_again_by_its_leader() {
 }
 
 #[test]
+fn in_a_namespace_that_is_being_deleted_nothing_spins() {
+    let mut candidate = candidate("one");
+    let read = only(candidate.step(Event::Started, at(0)));
+    let create = only(candidate.step(failed(&read, ErrorKind::NotFound, "no lease"), at(0)));
+    let refused = candidate.step(failed(&create, ErrorKind::Conflict, "it is being terminated"), at(10));
+    assert_eq!(refused.requests, []);
+    assert!(logged(&refused.notes).iter().any(|line| line.contains("it is being terminated")));
+    only(candidate.step(Event::TimerFired, at(2100)));
+}
+
+#[test]
 fn who_steps_down_leaves_the_lease_of_another_alone() {
     let mut world = World::new();
     let mut one = candidate("one");
