@@ -9,7 +9,7 @@ mod allocator;
 mod search;
 
 /// Maximum number of seeds until each planted bug must be found.
-const HUNT_MAX: u64 = 500;
+const HUNT_MAX: u64 = 1000;
 
 static BRIDGE: Searched =
     Searched::new(&Bridge, 200, &[317, 420, 440, 515, 524, 726, 970, 1071, 1877, 2879, 167_238_906]);

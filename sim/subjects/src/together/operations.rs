@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use lockstep_bridge::names;
-use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, metadata};
+use lockstep_engine::object::{Kind, ObjectRef, annotation, is_deleting, label, metadata};
 use lockstep_engine::random::Random;
 use lockstep_external::dpu_clusters::{UNREACHABLE, cluster_kind};
 use lockstep_namespaceclass::names::{ADOPTED_ANNOTATION, CLASS_LABEL, class as class_kind};
@@ -31,6 +31,9 @@ const SECRETS: [(&str, &str); 6] = [
     ("dpf", "bridges-dev-dpucluster-kubeconfig"),
     ("dpf", "east-01-kubeconfig"),
 ];
+
+/// The ones of these that users create.
+const OF_USERS: [&str; 2] = ["pull", "east-01-kubeconfig"];
 
 /// Restores everything. Controllers have an operation of this name.
 const RESTORE: &str = "put everything right";
@@ -96,10 +99,13 @@ pub(super) fn release(client: &mut dyn Client) {
         let own: Vec<&Value> = resources.filter(is_own).collect();
         client.merge(&reference(&class_kind(), &class), &json!({ "spec": { "resources": own } }));
     }
-    // What a class has created is removed with its entry, even if users have changed it since. They create it again.
+    // What a class has created is removed with its entry, even if users have changed it since. They create it again. What they have
+    // put in the place of a bridge's Secret they remove, as its status says.
     for (namespace, name) in SECRETS {
         let secret = ObjectRef::namespaced(&names::secret(), namespace, name);
-        if client.server().object(&secret).is_some_and(|it| is_of_class(it)) {
+        let is_foreign =
+            |secret: &Value| !OF_USERS.contains(&name) && label(secret, names::BRIDGE_NAME).is_none();
+        if client.server().object(&secret).is_some_and(|it| is_of_class(it) || is_foreign(it)) {
             client.delete(&secret);
         }
     }

@@ -39,8 +39,11 @@ fn stays(moment: &Moment<'_>, process: usize, object: &ObjectRef, is_so: &dyn Fn
     let ends = versions.iter().skip(1).map(|next| next.at).chain([moment.entry.at]);
     let mut recent = versions.iter().zip(ends).filter(|(_, end)| *end >= since);
     let has_matched = recent.all(|(version, _)| version.object.as_deref().is_some_and(is_so));
-    // A watch that lists an older state may have hidden it for a moment.
-    let is_observed = state.observed.get(object).is_some_and(|object| is_so(object))
-        && state.previous.get(object).is_none_or(|(until, before)| *until < since || is_so(before));
-    is_old && has_matched && is_observed
+    let Some(observed) = state.observed.get(object).filter(|object| is_so(object)) else { return false };
+    let is_new = state.previous.get(object).is_some_and(|(until, before)| *until >= since && !is_so(before));
+    // A watch that lists an older state hides it for a moment, and delivers the same version again.
+    let mut replaced = state.replaced.get(object).into_iter().flatten();
+    let version = |object: &Value| metadata(object, "resourceVersion").to_owned();
+    let was_hidden = replaced.any(|(until, before)| *until >= since && version(before) == version(observed));
+    is_old && has_matched && !is_new && !was_hidden
 }
