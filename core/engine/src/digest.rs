@@ -70,7 +70,7 @@ mod tests {
     fn any_list() -> impl Strategy<Value = Value> {
         let item = prop_oneof![
             (0..200_i64).prop_map(Value::from),
-            (-200..200_i64).prop_map(|tenths| json!(tenths as f64 / 10.0)),
+            (-200..200_i32).prop_map(|tenths| json!(f64::from(tenths) / 10.0)),
             any::<bool>().prop_map(Value::from),
             Just(Value::Null),
             "[0-9,]{0,2}".prop_map(Value::from),
