@@ -89,6 +89,12 @@ pub fn install_command(names: &[&str], flags: &str) -> String {
     format!("lockstep crds --controllers {} | kubectl apply --server-side {flags}-f -", names.join(","))
 }
 
+/// Returns how many requests a controller with that many concurrent reconciles has in flight at most: four for each reconcile,
+/// because one sends several at a time, and never fewer than by default.
+pub fn requests_in_flight(concurrency: u16) -> usize {
+    Options::default().max_in_flight.max(4 * usize::from(concurrency))
+}
+
 /// Returns the options that run the controller with that name: the conditions of its kinds are exported.
 pub fn options(name: &str) -> Options {
     let sets: Vec<CrdSet> = lockstep_crds::all().into_iter().filter(|set| set.controller == name).collect();
@@ -316,6 +322,12 @@ mod tests {
                 "{watched:?}"
             );
         }
+    }
+
+    #[test]
+    fn more_reconciles_have_more_requests_in_flight() {
+        let pairs = [1, 5, 16, 17, 1024].map(|concurrency| (concurrency, requests_in_flight(concurrency)));
+        assert_eq!(pairs, [(1, 64), (5, 64), (16, 64), (17, 68), (1024, 4096)]);
     }
 
     #[test]

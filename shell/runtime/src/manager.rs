@@ -1,5 +1,9 @@
 //! Runs controllers together: starts them, elects a leader, supervises them and stops them together.
 
+use std::pin::pin;
+
+use futures::FutureExt as _;
+use futures::future::{Fuse, join_all};
 use kube::Client;
 use lockstep_engine::lease;
 use lockstep_engine::machine::{Event, Machine, Note};
@@ -93,7 +97,7 @@ impl Manager {
         if self.election.is_none() {
             self.metrics.set_leader(true);
             // Before they run: one that lists something first would report that it is ready, as a standby does.
-            change_leadership(&handles, true).await;
+            lead(&handles).await;
         }
         let mut controllers = JoinSet::new();
         for driver in self.controllers {
@@ -104,6 +108,8 @@ impl Manager {
             elections.spawn(driver.run(election_stop));
             notes
         });
+        // A controller whose queue is full must hide neither the loss of the lease nor the end of the process.
+        let mut handing_over = pin!(Fuse::terminated());
         loop {
             // A panic has priority: no later result is reliable.
             tokio::select! {
@@ -115,8 +121,9 @@ impl Manager {
                     if !leading {
                         return Err(Ended::LeadershipLost);
                     }
-                    change_leadership(&handles, true).await;
+                    handing_over.set(lead(&handles).fuse());
                 }
+                () = &mut handing_over => {}
             }
         }
         stop_controllers.pull();
@@ -163,10 +170,10 @@ async fn leadership(notes: &mut Option<UnboundedReceiver<ControllerNote>>) -> bo
     std::future::pending().await
 }
 
-async fn change_leadership(controllers: &[Handle], leading: bool) {
-    for controller in controllers {
-        controller.send(Event::LeadershipChanged { leading }).await;
-    }
+/// Sends all controllers that this process leads. None waits for another.
+async fn lead(controllers: &[Handle]) {
+    let leading = Event::LeadershipChanged { leading: true };
+    join_all(controllers.iter().map(|controller| controller.send(leading.clone()))).await;
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use lockstep_runtime::execute::Executor;
 use lockstep_runtime::failure::masked;
 use lockstep_runtime::manager::Manager;
 use lockstep_runtime::metrics::Metrics;
+use lockstep_runtime::run::Options;
 use lockstep_runtime::{connect, record};
 use tracing::info;
 
@@ -165,7 +166,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             if let Some(page) = &mut page {
                 machine = page.follow(machine, traits, set, set.controller)?;
             }
-            manager.add_with(machine, controllers::options(set.controller));
+            let max_in_flight = controllers::requests_in_flight(concurrency);
+            manager.add_with(machine, Options { max_in_flight, ..controllers::options(set.controller) });
         }
         if args.election.leader_elect {
             let namespace = args.namespace.as_deref().unwrap_or(&config.default_namespace);

@@ -129,12 +129,16 @@ fn nothing_but_a_recording_is_put_aside_for_a_new_one() {
         record(&path);
     }
     assert_eq!(sizes(), [true, true, false]);
-    std::fs::write(&path, "precious").unwrap();
-    let settings =
-        Config { concurrency: 2, resync: Duration::from_mins(10), instance: "a".to_owned(), seed: 1 };
-    let machine = controllers::machine("namespaceclass", &settings).unwrap();
-    let options = Options { path: path.clone(), max_bytes: 1 << 20 };
-    let error = record::start(machine, serde_json::Value::Null, options).err().unwrap().to_string();
-    assert!(error.contains("run.jsonl") && error.contains("not a recording"), "{error}");
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    // The older segments would be renamed or overwritten as well.
+    for name in ["run.jsonl.3", "run.jsonl"] {
+        let precious = folder.path().join(name);
+        std::fs::write(&precious, "precious").unwrap();
+        let settings =
+            Config { concurrency: 2, resync: Duration::from_mins(10), instance: "a".to_owned(), seed: 1 };
+        let machine = controllers::machine("namespaceclass", &settings).unwrap();
+        let options = Options { path: path.clone(), max_bytes: 1 << 20 };
+        let error = record::start(machine, serde_json::Value::Null, options).err().unwrap().to_string();
+        assert!(error.contains(&format!("{name} exists")) && error.contains("not a recording"), "{error}");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    }
 }

@@ -1,6 +1,7 @@
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
@@ -250,4 +251,31 @@ async fn a_panic_during_the_shutdown_is_an_error() {
     sleep(SECOND).await;
     stop.pull();
     assert_eq!(running.await.unwrap(), Err(Ended::Panicked));
+}
+
+/// The first controller hangs in a step while its queue is full, so it can't receive that this process leads. The second one
+/// panics when it receives that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_that_hangs_hides_no_panic_of_another() {
+    let server = LeaseServer::default();
+    let mut manager = manager(&server);
+    let (release, released) = mpsc::channel::<()>();
+    let (hanging, _) = Scripted::new(move |_, _| {
+        // An error means that the test has ended.
+        let _ = released.recv();
+        Vec::new()
+    });
+    manager.add(Box::new(hanging));
+    let (panicking, _) = Scripted::new(|event, _| match event {
+        Event::LeadershipChanged { leading: true } => panic!("on purpose"),
+        _ => Vec::new(),
+    });
+    manager.add(Box::new(panicking));
+    let full = manager.controllers[0].handle();
+    while tokio::task::unconstrained(full.send(Event::TimerFired)).now_or_never().is_some() {}
+    manager.elect(election(), served_by(&server));
+    let (_stop, stopping) = shutdown::channel();
+    let ended = tokio::time::timeout(SECOND * 60, manager.run(stopping)).await;
+    drop(release);
+    assert_eq!(ended, Ok(Err(Ended::Panicked)));
 }

@@ -32,8 +32,13 @@ pub(super) fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Checks that an existing file is a recording, because it will be renamed.
+/// Checks that the file and its older segments are recordings if they exist, because they will be renamed or overwritten.
 pub(super) fn check(path: &Path) -> anyhow::Result<()> {
+    check_one(path)?;
+    (1..=KEPT).try_for_each(|number| check_one(&older(path, number)))
+}
+
+fn check_one(path: &Path) -> anyhow::Result<()> {
     let shown = path.display();
     let mut file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -44,7 +49,8 @@ pub(super) fn check(path: &Path) -> anyhow::Result<()> {
     limited.read_to_end(&mut beginning).with_context(|| format!("cannot record to {shown}"))?;
     if !BEGINNING.starts_with(&beginning) {
         bail!(
-            "cannot record to {shown}: it exists and is not a recording; choose another file, or remove it"
+            "cannot record: {shown} exists and is not a recording, and would be renamed or overwritten; record to another \
+             file, or remove this one"
         );
     }
     Ok(())
