@@ -127,6 +127,10 @@ fn names_are_valid_for_every_name_of_a_release() -> anyhow::Result<()> {
             assert!(name.len() <= 63 && name.chars().all(characters), "{}: {name}", object["kind"]);
         }
     }
+    // The name of a Service begins with a letter, but on the newest clusters.
+    let refusal = render("2024-prod", values).err().context("the name was taken")?.to_string();
+    assert!(refusal.contains("2024-prod") && refusal.contains("fullnameOverride"), "{refusal}");
+    render("2024-prod", "{fullnameOverride: prod, bridge: {enabled: true}}")?;
     Ok(())
 }
 
@@ -343,6 +347,9 @@ fn values_that_mean_nothing_are_refused_by_name() -> anyhow::Result<()> {
         ),
         ("log: {format: xml}", "/log/format"),
         // Helm removes the default of a value that is null.
+        ("namespaceclass: null", "'namespaceclass'"),
+        ("metrics: null", "'metrics'"),
+        ("bridge: {podDisruptionBudget: null}", "'podDisruptionBudget'"),
         ("log: {level: null}", "'level'"),
         ("log: {format: null}", "'format'"),
         ("namespaceclass: {concurrency: null}", "'concurrency'"),

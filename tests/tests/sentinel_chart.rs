@@ -223,6 +223,12 @@ fn the_role_reads_the_named_secrets_and_no_others() -> anyhow::Result<()> {
             json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["elsewhere", "rabbitmq"], "verbs": ["get"]})
         ]
     );
+    // Null as in the CRD: what one file of values sets, another one can take away.
+    let nothing = rules(
+        "namespaceclass: {enabled: false}\nsentinels: {a: {config: {resourceType: clusters, hyperfleetAPI: {url: 'http://a'}, \
+         broker: {type: rabbitmq, topic: t, url: 'amqp://b', urlSecretRef: null}}}}",
+    )?;
+    assert!(secrets(&nothing).is_empty(), "{nothing}");
     let specified = rules(SHARD)?;
     assert!(secrets(&specified).is_empty(), "{specified}");
     assert_eq!(

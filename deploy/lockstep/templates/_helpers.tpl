@@ -1,5 +1,8 @@
-{{/* The beginning of all names. A release may have dots in its name, and a Service may not. */}}
+{{/* The beginning of all names. A release may have dots in its name and begin with a digit, and a Service may not. */}}
 {{- define "lockstep.fullname" -}}
+{{- if and (not .Values.fullnameOverride) (regexMatch "^[0-9]" .Release.Name) -}}
+{{- fail (printf "the release name %q begins with a digit, and names of Services may not: choose another name, or set fullnameOverride" .Release.Name) -}}
+{{- end -}}
 {{- $release := .Release.Name | replace "." "-" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}

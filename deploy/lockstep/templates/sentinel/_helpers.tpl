@@ -39,7 +39,8 @@
 {{- $names := list -}}
 {{- range include "sentinel.shards" . | fromJson -}}
 {{- $names = append $names (.brokerSecret | default "") -}}
-{{- $names = append $names (dig "config" "broker" "urlSecretRef" "name" "" .) -}}
+{{- $broker := (.config | default dict).broker | default dict -}}
+{{- $names = append $names (($broker.urlSecretRef | default dict).name | default "") -}}
 {{- end -}}
 {{- toJson ($names | compact | uniq | sortAlpha) -}}
 {{- end -}}
