@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::kinds::{namespace_kind, reference, secret_kind, service_kind};
 use super::level::Controller;
 use super::read_view::ReadView;
+use super::{System, definitions};
 
 mod control_plane;
 mod endpoint;
@@ -75,6 +76,9 @@ impl Controller for HyperShift {
         let operator = ObjectRef::namespaced(&deployment_kind(), NAMESPACE, OPERATOR);
         if let Some(deployment) = look.get(&operator) {
             keep_deployment(look, &operator, deployment);
+            if deployment["spec"]["replicas"] == 0 {
+                return;
+            }
         }
         for pool in look.all(&node_pool_kind()) {
             let target = reference(&node_pool_kind(), pool);
@@ -101,6 +105,22 @@ pub fn has_completed(cluster: &Value, image: &str) -> bool {
     let deciding = if of_all.iter().any(|entry| is_complete(&entry)) { &of_all } else { &of_control_plane };
     let resolved = release::resolved(image);
     deciding.is_empty() || deciding.iter().filter(is_complete).any(|entry| entry["image"] == resolved)
+}
+
+/// Returns the CRDs of a HyperShift without the field `networking.allocateNodeCIDRs` (before openshift/hypershift#7278).
+pub fn older_definitions() -> Vec<Value> {
+    let mut crds = definitions(&[System::HyperShift]);
+    let networking = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/networking";
+    for networking in crds.iter_mut().filter_map(|crd| crd.pointer_mut(networking)) {
+        if let Some(fields) = networking["properties"].as_object_mut() {
+            fields.remove("allocateNodeCIDRs");
+        }
+        if let Some(rules) = networking["x-kubernetes-validations"].as_array_mut() {
+            let is_older = |rule: &str| !rule.contains("allocateNodeCIDRs");
+            rules.retain(|rule| rule["rule"].as_str().is_some_and(is_older));
+        }
+    }
+    crds
 }
 
 /// Returns the objects of an installation of HyperShift, in the order of their creation.

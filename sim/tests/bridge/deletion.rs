@@ -54,6 +54,18 @@ fn a_deletion_reports_what_it_waits_for() {
 /// create it under another name.
 #[test]
 fn a_bridge_with_the_same_name_of_its_kubeconfig_leaves_the_dpucluster_connected() {
+    a_namesake_leaves_the_dpucluster_connected(ErrorKind::Unavailable, |_| false);
+}
+
+/// Without the copy, it is not known to which bridge the reference belongs.
+#[test]
+fn a_bridge_that_cannot_read_its_kubeconfig_leaves_the_dpucluster_connected() {
+    a_namesake_leaves_the_dpucluster_connected(ErrorKind::Unavailable, |read| read < 3);
+    a_namesake_leaves_the_dpucluster_connected(ErrorKind::Forbidden, |_| true);
+}
+
+/// Deletes a bridge with the same name of its kubeconfig as another. Some of its reads of the copy fail.
+fn a_namesake_leaves_the_dpucluster_connected(failure: ErrorKind, fails: fn(u32) -> bool) {
     let mut bench = Bench::ready();
     bench.create(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": OTHER } }));
     let mut younger = bridge("system-prod");
@@ -63,6 +75,15 @@ fn a_bridge_with_the_same_name_of_its_kubeconfig_leaves_the_dpucluster_connected
     bench.settle();
     let before = bench.get("DPUCluster", DPF, "dpus");
     assert_eq!(before["spec"]["kubeconfig"], "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig");
+    let mut reads = 0;
+    bench.cluster.interfere(move |_, action| {
+        let is_copy = action.target().is_some_and(|it| it.name.ends_with("-dpucluster-kubeconfig"));
+        if !is_copy || action.name() != "get" {
+            return FaultVerdict::Served;
+        }
+        reads += 1;
+        if fails(reads - 1) { FaultVerdict::failed(failure) } else { FaultVerdict::Served }
+    });
     bench.delete("DPFHCPBridge", OTHER, "system-prod");
     bench.settle();
     assert_eq!(bench.get("DPFHCPBridge", OTHER, "system-prod"), Value::Null);

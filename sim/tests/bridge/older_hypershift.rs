@@ -1,8 +1,8 @@
-//! Clusters whose HyperShift does not report the version of the control plane, and is updated.
+//! An older HyperShift: it does not report the version of the control plane, or can't allocate the CIDRs of nodes.
 
 use std::time::Duration;
 
-use lockstep_external::hypershift;
+use lockstep_external::{System, hypershift};
 use serde_json::{Value, json};
 
 use super::bench::Bench;
@@ -66,4 +66,38 @@ fn a_cluster_stays_ready_while_its_replicas_are_replaced() {
         assert!(transitions.contains("HostedClusterDegraded=True/UnavailableReplicas"), "{transitions}");
         assert_eq!(bench.get("NodePool", NAMESPACE, "prod")["spec"]["release"]["image"], UPGRADE);
     }
+}
+
+/// It refuses an update that contains the field.
+#[test]
+fn a_cluster_is_upgraded_by_a_hypershift_that_cannot_allocate_node_cidrs() {
+    let mut bench = Bench::new();
+    bench.delete("CustomResourceDefinition", "", "hostedclusters.hypershift.openshift.io");
+    for crd in hypershift::older_definitions() {
+        if crd["spec"]["names"]["kind"] == "HostedCluster" {
+            bench.create(&crd);
+        }
+    }
+    bench.create(&bridge("prod"));
+    bench.settle();
+    let allocation = |bench: &mut Bench| {
+        bench.get("HostedCluster", NAMESPACE, "prod")["spec"]["networking"]["allocateNodeCIDRs"].clone()
+    };
+    assert_eq!(allocation(&mut bench), Value::Null);
+    bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
+    bench.settle();
+    assert_eq!(bench.condition("prod", "SpecApplied").0, "True/Applied");
+    assert_eq!(bench.get("NodePool", NAMESPACE, "prod")["spec"]["release"]["image"], UPGRADE);
+    assert_eq!(bench.phase("prod"), "Ready", "{:#}", bench.bridge("prod")["status"]);
+
+    // HyperShift is updated.
+    let current = lockstep_external::definitions(&[System::HyperShift]);
+    let current = current.iter().find(|crd| crd["spec"]["names"]["kind"] == "HostedCluster");
+    let versions = &current.expect("the CRD")["spec"]["versions"];
+    let crd = "hostedclusters.hypershift.openshift.io";
+    bench.merge("CustomResourceDefinition", "", crd, &json!({ "spec": { "versions": versions } }));
+    bench.change("prod", &json!({ "clusterType": "dpf-dev" }));
+    bench.settle();
+    assert_eq!(bench.condition("prod", "SpecApplied").0, "True/Applied");
+    assert_eq!(allocation(&mut bench), Value::Null, "a cluster keeps its networks");
 }

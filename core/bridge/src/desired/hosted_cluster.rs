@@ -38,6 +38,12 @@ fn spec(snapshot: &BridgeSnapshot<'_>, existing: Option<&Value>) -> Option<Value
     let [cluster_network, service_network] = networks(wanted).map(|cidr| json!([{ "cidr": cidr }]));
     let cluster_network = kept("/spec/networking/clusterNetwork").unwrap_or(cluster_network);
     let service_network = kept("/spec/networking/serviceNetwork").unwrap_or(service_network);
+    // HyperShift does not change it either. Releases without this field drop it from the HostedCluster, and refuse an update that
+    // contains it.
+    let allocation = match existing {
+        Some(existing) => existing["spec"]["networking"].get("allocateNodeCIDRs").cloned(),
+        None => Some(json!("Enabled")),
+    };
     let mut spec = json!({
         "release": { "image": wanted.ocp_release_image },
         "pullSecret": copy(SecretRole::Pull)?,
@@ -49,7 +55,6 @@ fn spec(snapshot: &BridgeSnapshot<'_>, existing: Option<&Value>) -> Option<Value
         // DPF provides the network of the nodes.
         "networking": {
             "networkType": "Other",
-            "allocateNodeCIDRs": "Enabled",
             "clusterNetwork": cluster_network,
             "serviceNetwork": service_network,
         },
@@ -64,6 +69,9 @@ fn spec(snapshot: &BridgeSnapshot<'_>, existing: Option<&Value>) -> Option<Value
         },
         "services": services,
     });
+    if let Some(allocation) = allocation {
+        spec["networking"]["allocateNodeCIDRs"] = allocation;
+    }
     // HyperShift sets an empty default, which can't be changed either.
     let capabilities = match existing {
         Some(existing) => existing["spec"]["capabilities"]

@@ -198,14 +198,17 @@ impl Controller {
         let found: Vec<(CleanupTarget, Lookup<Arc<Value>>)> = targets.into_iter().zip(found).collect();
         // The copies of two bridges can have one name, because namespaces and names contain hyphens. Then the reference is to the
         // copy of the other bridge.
-        let is_theirs = found.iter().any(|(target, found)| {
-            let copy = found.as_ref().ok().and_then(Option::as_ref);
-            *target == CleanupTarget::Kubeconfig && copy.is_some_and(|copy| names::is_of_another(copy, key))
-        });
+        let copy =
+            found.iter().find(|(target, _)| *target == CleanupTarget::Kubeconfig).map(|(_, copy)| copy);
+        let copy = copy.cloned().unwrap_or(Ok(None));
+        let is_theirs = matches!(&copy, Ok(Some(copy)) if names::is_of_another(copy, key));
         for (target, found) in found {
             if target != CleanupTarget::Reference || !is_theirs {
                 removal.plan(target, key, bridge, found);
             }
+        }
+        if let Err(failure) = copy {
+            removal.keep_reference(failure);
         }
         self.remove_next(key, removal, now)
     }
@@ -292,6 +295,15 @@ impl Controller {
 }
 
 impl Removal {
+    /// Leaves the DPUCluster as it is: it is not known which bridge's copy it refers to.
+    fn keep_reference(&mut self, failure: Failure) {
+        let planned = self.steps.len();
+        self.steps.retain(|(target, _)| *target != CleanupTarget::Reference);
+        if self.steps.len() < planned {
+            self.failures.push((CleanupTarget::Reference, failure));
+        }
+    }
+
     /// Plans the removal of one object, based on the object that was found.
     fn plan(&mut self, target: CleanupTarget, key: &Name, bridge: &Bridge, found: Lookup<Arc<Value>>) {
         let object = match found {

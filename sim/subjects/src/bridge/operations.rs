@@ -41,6 +41,12 @@ pub(super) const OTHER_NETWORK: &str = "10.128.0.0/14";
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("create a bridge", "user", 12, create_bridge),
     Operation::new("create a bridge under an impossible name", "user", 1, mistakes::create_impossible),
+    Operation::new(
+        "create or delete a bridge with the names of another",
+        "user",
+        6,
+        mistakes::toggle_namesake,
+    ),
     Operation::new("delete a bridge", "user", 5, delete_bridge),
     Operation::new("replace a bridge", "user", 2, replace_bridge),
     Operation::new("choose a release image", "user", 6, choose_image),

@@ -236,9 +236,17 @@ fn dpu_cluster(change: &Change, old: &Value, new: &Value, history: &History) -> 
     }
     let of = |object: &Value| object["spec"]["kubeconfig"].as_str().unwrap_or_default().to_owned();
     let is_of = |bridge: &Value, kubeconfig: &str| has_given(bridge, &change.object, kubeconfig);
+    // The copies of two bridges can have one name.
+    let is_anothers = |bridge: &Value, taken: &str| {
+        let namespace = change.object.namespace.as_deref().unwrap_or_default();
+        let copy = ObjectRef::namespaced(&names::secret(), namespace, taken);
+        let copy = history.versions(&copy).last().and_then(|version| version.object.as_deref());
+        copy.is_some_and(|copy| names::is_of_another(copy, &Name::of(bridge)))
+    };
     // One that was deleted may have been created again while the request was in transit.
     let goes = |taken: &str| {
-        history.objects(&names::bridge()).any(|bridge| is_of(bridge, taken) && is_deleting(bridge))
+        let is_going = |it: &Value| is_of(it, taken) && is_deleting(it) && !is_anothers(it, taken);
+        history.objects(&names::bridge()).any(is_going)
     };
     match (of(old).as_str(), of(new).as_str()) {
         (before, after) if before == after => Ok(()),

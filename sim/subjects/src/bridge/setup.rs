@@ -21,7 +21,11 @@ pub(super) const STORAGE_CLASS: &str = "ceph-rbd";
 pub(crate) const DPU_CLUSTERS: [&str; 3] = ["north", "south", "west"];
 pub(super) const VIPS: [&str; 3] = ["192.0.2.10", "192.0.2.20", "192.0.2.30"];
 /// The names of bridges: one for each DPUCluster, and one that has to wait.
-pub(super) const BRIDGES: [&str; 4] = ["prod", "stage", "dev", "lab"];
+pub(super) const BRIDGES: [&str; 4] = ["prod", "edge-stage", "dev", "lab"];
+/// Another namespace. With a bridge's name in it, the control plane and the kubeconfig's copy have the names of the second bridge's.
+pub(super) const NAMESAKE_NAMESPACE: &str = "bridges-edge";
+/// That bridge's name.
+pub(super) const NAMESAKE: &str = "stage";
 /// The addresses of bridges with pools of their own, which are in no other pool: below and above the shared one.
 pub(super) const OWN_VIPS: [&str; 3] = ["10.0.113.10", "203.0.113.20", "203.0.113.30"];
 /// The first two images are valid.
@@ -86,7 +90,7 @@ pub(super) fn begin_small(client: &mut dyn Client) {
 
 /// Creates the namespaces, and installs HyperShift.
 fn install(client: &mut dyn Client) {
-    for name in [NAMESPACE, DPF, METALLB] {
+    for name in [NAMESPACE, NAMESAKE_NAMESPACE, DPF, METALLB] {
         client.create(&namespace(), &json!({ "metadata": { "name": name } }));
     }
     for object in hypershift::installation() {

@@ -53,6 +53,11 @@ pub(super) const BUGS: &[Bug] = &[
         "The spec's availability is written although HyperShift can't change it.",
         plant::<Fights>,
     ),
+    bug(
+        "sends_fields_that_hypershift_lacks",
+        "An update of a HostedCluster contains a field that an older HyperShift does not have.",
+        plant::<SendsNewerFields>,
+    ),
     bug("phases_go_back", "A phase goes back to Pending.", plant::<PhasesJump>),
     bug("never_injects", "The DPUCluster never gets its kubeconfig.", plant::<kubeconfig::NeverInjects>),
     bug("copies_once", "A rotated Secret is not copied.", plant::<CopiesOnce>),
@@ -72,6 +77,11 @@ pub(super) const BUGS: &[Bug] = &[
         "replaces_another_kubeconfig",
         "A kubeconfig that another client gave a DPUCluster is replaced.",
         plant::<kubeconfig::TakesDpuClusterOver>,
+    ),
+    bug(
+        "disconnects_a_namesakes_dpucluster",
+        "In a deletion, a copy of the kubeconfig that can't be read counts as the bridge's own.",
+        plant::<kubeconfig::UnreadIsOwn>,
     ),
     bug(
         "names_hypershifts_kubeconfig",
@@ -293,6 +303,20 @@ impl Flaw for Fights {
         if request.action.name() == "apply" {
             change(request, "HostedCluster", |manifest| {
                 manifest["spec"]["controllerAvailabilityPolicy"] = json!("SingleReplica");
+            });
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+struct SendsNewerFields;
+
+impl Flaw for SendsNewerFields {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if request.action.name() == "apply" {
+            change(request, "HostedCluster", |manifest| {
+                manifest["spec"]["networking"]["allocateNodeCIDRs"] = json!("Enabled");
             });
         }
         None

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, KubeRequest, Outcome, Request, Success};
+use lockstep_engine::action::{Action, ActionId, KubeRequest, Outcome, Request, Success};
 use lockstep_engine::machine::{Event, Step};
 use lockstep_engine::object::ObjectRef;
 use lockstep_sim::bugs::Flaw;
@@ -100,6 +100,48 @@ impl Flaw for Disconnects {
     fn step(&mut self, step: &mut Step) {
         if std::mem::take(&mut self.has_lost) {
             for target in &self.connected {
+                self.extra.ask(step, disconnect(target.clone()));
+            }
+        }
+    }
+}
+
+/// Only a deletion reads just the metadata of a copy.
+#[derive(Default)]
+pub(super) struct UnreadIsOwn {
+    reads: BTreeMap<ActionId, String>,
+    connected: BTreeMap<ObjectRef, String>,
+    unread: Option<String>,
+    extra: Extra,
+}
+
+impl Flaw for UnreadIsOwn {
+    fn request(&mut self, request: &mut Request) -> Option<Outcome> {
+        if let Action::Kube(KubeRequest::Get { target, metadata_only: true }) = &request.action
+            && target.kind.kind == "Secret"
+        {
+            self.reads.insert(request.id, target.name.clone());
+        }
+        None
+    }
+
+    fn event(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::Applied { kind, object } if kind.kind == "DPUCluster" => {
+                let used = object["spec"]["kubeconfig"].as_str().unwrap_or_default();
+                self.connected.insert(reference(kind, object), used.to_owned());
+            }
+            Event::Finished { id, outcome } => {
+                self.unread = self.reads.remove(id).filter(|_| outcome.is_err());
+            }
+            _ => {}
+        }
+        Some(event)
+    }
+
+    fn step(&mut self, step: &mut Step) {
+        if let Some(copy) = self.unread.take() {
+            for (target, _) in self.connected.iter().filter(|(_, used)| **used == copy) {
                 self.extra.ask(step, disconnect(target.clone()));
             }
         }
