@@ -8,6 +8,8 @@ mod bench;
 mod bystanders;
 #[path = "bridge/changes.rs"]
 mod changes;
+#[path = "bridge/contested.rs"]
+mod contested;
 #[path = "bridge/deletion.rs"]
 mod deletion;
 #[path = "bridge/encryption.rs"]

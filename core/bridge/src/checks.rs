@@ -11,6 +11,7 @@
 //! | [`kubeconfig`] | `KubeconfigInjected` |
 //! | [`readiness`], [`serving`] | `Ready`, `Provisioned` |
 
+pub mod contested;
 pub mod dpucluster;
 pub mod encryption_key;
 pub mod exposure;

@@ -80,6 +80,7 @@ pub mod reason {
     pub const APPLIED: &str = "Applied";
     pub const IMMUTABLE_FIELD_CHANGED: &str = "ImmutableFieldChanged";
     pub const UPDATE_REFUSED: &str = "UpdateRefused";
+    pub const CONTESTED: &str = "Contested";
     pub const UPDATE_PENDING: &str = "UpdatePending";
     pub const UPGRADE_IN_PROGRESS: &str = "UpgradeInProgress";
 

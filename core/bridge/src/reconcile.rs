@@ -27,7 +27,7 @@ use super::controller::{Controller, RECONCILER};
 use super::desired::address;
 use super::model::bridge::Bridge;
 use super::model::encryption_key::Measured;
-use super::model::managed_object::ManagedObject;
+use super::model::managed_object::{ManagedObject, Written};
 use super::model::source::Source;
 use super::names::{FINALIZER, bridge_ref};
 use super::snapshot::{BridgeSnapshot, KeyState};
@@ -55,7 +55,7 @@ pub enum Stage {
     /// Secrets are being copied, and the registry is being queried.
     Copying(ReconcileProgress, Vec<PendingCopy>),
     /// One write is in flight.
-    Acting(ReconcileProgress, ManagedObject),
+    Acting(ReconcileProgress, Written),
     /// The status is being written.
     Reporting(ReconcileProgress, Vec<Condition>),
     /// The bridge is being deleted.
@@ -109,7 +109,7 @@ impl Reconcile for Controller {
                 self.store_copies(key, &mut progress, copies, outcomes, now);
                 self.act(key, progress, now)
             }
-            Stage::Acting(progress, object) => self.acted(key, progress, object, outcomes, now),
+            Stage::Acting(progress, written) => self.acted(key, progress, written, outcomes, now),
             Stage::Reporting(progress, changed) => self.reported(key, progress, changed, outcomes, now),
         }
     }
@@ -128,6 +128,9 @@ impl Controller {
 
     fn look(&mut self, key: &Name, now: Now) -> Next<Stage> {
         let mut progress = ReconcileProgress::begin(now);
+        if let Some(memory) = self.store.memories.get_mut(key) {
+            memory.repairs.settle(now.monotonic, |_| true);
+        }
         let lacks_key = |snapshot: &BridgeSnapshot<'_>| snapshot.encryption_key() == Some(KeyState::Missing);
         progress.lacks_key = progress.with_snapshot(&self.store, key, now, lacks_key) == Some(true);
         match self.plan_reads(key, &progress, now) {
@@ -137,11 +140,16 @@ impl Controller {
     }
 
     /// Executes the next missing write.
-    fn act(&mut self, key: &Name, progress: ReconcileProgress, now: Now) -> Next<Stage> {
+    fn act(&mut self, key: &Name, mut progress: ReconcileProgress, now: Now) -> Next<Stage> {
         let next =
             progress.with_snapshot(&self.store, key, now, |snapshot| plan::next_write(snapshot, &progress));
-        match next.flatten() {
-            Some((object, action)) => Next::Await(vec![action], Stage::Acting(progress, object)),
+        let (next, postponed) = next.unwrap_or_default();
+        progress.postponed = postponed;
+        match next {
+            Some((object, action)) => {
+                let written = Written::of(object, &action);
+                Next::Await(vec![action], Stage::Acting(progress, written))
+            }
             None => self.report(key, progress, now),
         }
     }
@@ -150,10 +158,11 @@ impl Controller {
         &mut self,
         key: &Name,
         mut progress: ReconcileProgress,
-        managed: ManagedObject,
+        written: Written,
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Next<Stage> {
+        let managed = written.object;
         progress.written.insert(managed);
         let answer = only(outcomes).object();
         if managed == ManagedObject::HostedCluster {
@@ -162,6 +171,7 @@ impl Controller {
         }
         match answer {
             Ok(object) => {
+                progress.repaired.push(written);
                 if let (ManagedObject::DpuCluster, Some(_)) = (managed, &progress.dpu_cluster) {
                     progress.dpu_cluster = Some(Ok(Source::DpuClusters.trim(&object)));
                 }
@@ -174,12 +184,27 @@ impl Controller {
                     self.store.memories.entry(key.clone()).or_default().asked = asked;
                 }
             }
-            Err(failure) => progress.failures.push((managed, failure)),
+            Err(failure) => {
+                progress.refused.push(written);
+                progress.failures.push((managed, failure));
+            }
         }
         self.act(key, progress, now)
     }
 
-    fn report(&mut self, key: &Name, progress: ReconcileProgress, now: Now) -> Next<Stage> {
+    /// Records what the pass has written so far.
+    fn record_writes(&mut self, key: &Name, progress: &mut ReconcileProgress, now: Now) {
+        let repaired = std::mem::take(&mut progress.repaired);
+        if repaired.is_empty() && !self.store.memories.contains_key(key) {
+            return;
+        }
+        let repairs = &mut self.store.memories.entry(key.clone()).or_default().repairs;
+        repairs.settle(now.monotonic, |earlier| !repaired.iter().any(|written| written.replaces(earlier)));
+        repairs.take_in(repaired, &progress.refused, now.monotonic);
+    }
+
+    fn report(&mut self, key: &Name, mut progress: ReconcileProgress, now: Now) -> Next<Stage> {
+        self.record_writes(key, &mut progress, now);
         match self.plan_report(key, &progress, now) {
             Ok((write, changed)) => Next::Await(vec![write], Stage::Reporting(progress, changed)),
             Err(verdict) => Next::Done(verdict),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use lockstep_crds::bridge::DPFHCPBridgeSpec;
 use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::object::{Name, is_controlled_by, is_deleting, metadata, text};
-use lockstep_engine::time::Now;
+use lockstep_engine::time::{Monotonic, Now};
 use serde_json::Value;
 
 use super::model::Lookup;
@@ -13,7 +13,7 @@ use super::model::bridge::{Bridge, Index};
 use super::model::encryption_key;
 use super::model::hosted_cluster;
 use super::model::image::Checked;
-use super::model::managed_object::ManagedObject;
+use super::model::managed_object::{ManagedObject, Written};
 use super::model::namespace::NamespaceState;
 use super::model::node;
 use super::model::secret::SecretRole;
@@ -164,6 +164,19 @@ impl<'a> BridgeSnapshot<'a> {
             },
             _ => SecretState::Unread,
         }
+    }
+
+    /// Returns when a write may be repeated, if it has to wait because another client changes its object.
+    pub fn repair_due(&self, written: &Written) -> Option<Monotonic> {
+        let wait = self.memory.repairs.wait(written, self.now.monotonic)?;
+        Some(self.now.monotonic + wait)
+    }
+
+    /// Returns when a Secret may be copied again, if that has to wait.
+    pub fn copy_due(&self, role: SecretRole) -> Option<Monotonic> {
+        let source = self.store.find(Source::Secrets, &role.source(self.key, self.spec)).ok().flatten()?;
+        let due = self.repair_due(&Written::copy(role, source))?;
+        (self.secret(role) == SecretState::Unread).then_some(due)
     }
 
     /// Returns the state of the key for etcd; `None` if etcd is not encrypted, or the HostedCluster uses another key. The key of

@@ -9,6 +9,7 @@ use lockstep_engine::cache::{Cache, Cached};
 use lockstep_engine::object::{Name, ResourceVersion, Uid};
 use lockstep_engine::pairs;
 use lockstep_engine::refusals::Refusals;
+use lockstep_engine::repair_backoff::RepairBackoff;
 use lockstep_engine::unconfirmed::Unconfirmed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,6 +18,7 @@ use super::model::address_request::AddressRequest;
 use super::model::bridge::{Bridge, Index};
 use super::model::encryption_key::Measured;
 use super::model::image::Checked;
+use super::model::managed_object::Written;
 use super::model::secret::{SecretRole, Verified};
 use super::model::service;
 use super::model::source::Source;
@@ -70,6 +72,9 @@ pub struct Memory {
     /// The number of writes of the HostedCluster that have failed since the last one that succeeded.
     #[serde(default)]
     pub cluster_failures: u32,
+    /// The objects that were written repeatedly, because another client changes them.
+    #[serde(default)]
+    pub repairs: RepairBackoff<Written>,
     /// What was announced of the status.
     #[serde(default)]
     pub announced: Option<Announced>,

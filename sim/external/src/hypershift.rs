@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 use super::kinds::{namespace_kind, reference, secret_kind, service_kind};
 use super::level::Controller;
 use super::read_view::ReadView;
-use super::{System, definitions};
 
 mod control_plane;
 mod endpoint;
@@ -105,22 +104,6 @@ pub fn has_completed(cluster: &Value, image: &str) -> bool {
     let deciding = if of_all.iter().any(|entry| is_complete(&entry)) { &of_all } else { &of_control_plane };
     let resolved = release::resolved(image);
     deciding.is_empty() || deciding.iter().filter(is_complete).any(|entry| entry["image"] == resolved)
-}
-
-/// Returns the CRDs of a HyperShift without the field `networking.allocateNodeCIDRs` (before openshift/hypershift#7278).
-pub fn older_definitions() -> Vec<Value> {
-    let mut crds = definitions(&[System::HyperShift]);
-    let networking = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/networking";
-    for networking in crds.iter_mut().filter_map(|crd| crd.pointer_mut(networking)) {
-        if let Some(fields) = networking["properties"].as_object_mut() {
-            fields.remove("allocateNodeCIDRs");
-        }
-        if let Some(rules) = networking["x-kubernetes-validations"].as_array_mut() {
-            let is_older = |rule: &str| !rule.contains("allocateNodeCIDRs");
-            rules.retain(|rule| rule["rule"].as_str().is_some_and(is_older));
-        }
-    }
-    crds
 }
 
 /// Returns the objects of an installation of HyperShift, in the order of their creation.

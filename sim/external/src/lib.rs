@@ -102,6 +102,22 @@ pub fn definitions(systems: &[System]) -> Vec<Value> {
     systems.iter().flat_map(|system| &DEFINITIONS[system]).cloned().collect()
 }
 
+/// Returns the CRDs of a HyperShift without the field `networking.allocateNodeCIDRs` (before openshift/hypershift#7278).
+pub fn older_hypershift() -> Vec<Value> {
+    let mut crds = definitions(&[System::HyperShift]);
+    let networking = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/networking";
+    for networking in crds.iter_mut().filter_map(|crd| crd.pointer_mut(networking)) {
+        if let Some(fields) = networking["properties"].as_object_mut() {
+            fields.remove("allocateNodeCIDRs");
+        }
+        if let Some(rules) = networking["x-kubernetes-validations"].as_array_mut() {
+            let is_older = |rule: &str| !rule.contains("allocateNodeCIDRs");
+            rules.retain(|rule| rule["rule"].as_str().is_some_and(is_older));
+        }
+    }
+    crds
+}
+
 /// The CRDs of each system. A search reads them thousands of times.
 static DEFINITIONS: LazyLock<BTreeMap<System, Vec<Value>>> = LazyLock::new(|| {
     let systems = [System::HyperShift, System::Dpf, System::MetalLb, System::DpuClusters, System::ArgoCd];

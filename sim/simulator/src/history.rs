@@ -59,6 +59,8 @@ pub struct ProcessState {
     pub leading: bool,
     /// The times at which the server answered its reads of each object, for the maximum duration of a pass.
     pub reads: BTreeMap<ObjectRef, VecDeque<Duration>>,
+    /// What it has written to each object in the last minute, apart from statuses.
+    pub(super) written: BTreeMap<ObjectRef, VecDeque<(Duration, Arc<Value>)>>,
     /// Requests without an answer.
     pub open: BTreeMap<u64, Request>,
     /// When the last pass of each key ended.
@@ -291,6 +293,13 @@ impl History {
                     writes.push_back(at);
                     forget(writes, at, MINUTE);
                 }
+                if let Some((target, content)) = content(&carried.action).filter(|_| carried.failed.is_none())
+                    && let Some(state) = self.processes.get_mut(&carried.process)
+                {
+                    let written = Arc::make_mut(state).written.entry(target.clone()).or_default();
+                    written.push_back((at, Arc::clone(content)));
+                    written.retain(|(written, _)| *written + MINUTE >= at);
+                }
                 if let Action::Kube(KubeRequest::Patch {
                     target,
                     patch,
@@ -454,6 +463,19 @@ impl ProcessState {
             }
             self.ended.insert(key, at);
         }
+    }
+}
+
+/// Returns the object that an action writes, apart from its status, and the content.
+pub(super) fn content(action: &Action) -> Option<(&ObjectRef, &Arc<Value>)> {
+    match action {
+        Action::Kube(
+            KubeRequest::Apply { target, manifest }
+            | KubeRequest::Create { target, manifest }
+            | KubeRequest::Update { target, manifest }
+            | KubeRequest::Patch { target, patch: manifest, subresource: None },
+        ) if target.kind.kind != "Event" => Some((target, manifest)),
+        _ => None,
     }
 }
 

@@ -91,6 +91,11 @@ pub const SAFETY: &[Invariant] = &[
         holds: write_rate_is_bounded,
     },
     Invariant {
+        name: "repeated_writes_slow_down",
+        sentence: "A process does not write the same content to an object more than ten times in a minute, even if another client keeps changing the object.",
+        holds: repeated_writes_slow_down,
+    },
+    Invariant {
         name: "transition_times_move_with_the_status",
         sentence: "A condition's lastTransitionTime changes only with its status.",
         holds: transition_times_move_with_the_status,
@@ -295,6 +300,24 @@ fn write_rate_is_bounded(moment: &Moment<'_>) -> Result<(), String> {
         return Err(format!(
             "{target} was written {writes} times within a minute with {disturbances} other changes"
         ));
+    }
+    Ok(())
+}
+
+/// Repairs that follow one another closely wait for 0.5 s, 1 s, 2 s and so on (decision 12).
+const REPAIRS_MAX: usize = 10;
+
+fn repeated_writes_slow_down(moment: &Moment<'_>) -> Result<(), String> {
+    let What::Carried(carried) = &moment.entry.what else { return Ok(()) };
+    let written = super::history::content(&carried.action).filter(|_| carried.failed.is_none());
+    let Some((target, content)) = written else { return Ok(()) };
+    let before = moment.history.process(carried.process).and_then(|state| state.written.get(target));
+    let is_same = |at: &Duration, before: &Arc<Value>| {
+        *at + super::history::MINUTE >= moment.entry.at && before == content
+    };
+    let repeated = before.into_iter().flatten().filter(|(at, before)| is_same(at, before)).count() + 1;
+    if repeated > REPAIRS_MAX {
+        return Err(format!("the same was written to {target} {repeated} times within a minute"));
     }
     Ok(())
 }

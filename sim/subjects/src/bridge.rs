@@ -10,7 +10,7 @@ use lockstep_engine::machine::Machine;
 use lockstep_engine::object::ObjectRef;
 use lockstep_engine::operator::Config;
 use lockstep_external as external;
-use lockstep_external::Pace;
+use lockstep_external::{Level, Pace};
 use lockstep_sim::cluster::{Change, ExternalSystems};
 use lockstep_sim::history::History;
 use lockstep_sim::invariant::Invariant;
@@ -24,6 +24,7 @@ pub(crate) mod hypershift_crds;
 mod operations;
 mod phase_log;
 mod reported;
+mod rival;
 mod rules;
 mod setup;
 pub mod small;
@@ -59,6 +60,7 @@ impl SystemUnderTest for Bridge {
 
     fn prepare(&self, client: &mut dyn Client) {
         kinds::create(client, self.name(), &external::BRIDGE);
+        hypershift_crds::begin(client);
         setup::begin(client);
         operations::begin(client);
     }
@@ -112,7 +114,9 @@ impl SystemUnderTest for Bridge {
     }
 
     fn external(&self, seed: u64) -> Vec<Box<dyn Machine + Send>> {
-        external::controllers(&external::BRIDGE, Pace::SLOW, seed)
+        let mut systems = external::controllers(&external::BRIDGE, Pace::SLOW, seed);
+        systems.push(Box::new(Level::new(rival::Rival, Pace::AT_ONCE, seed)));
+        systems
     }
 
     /// Control planes need minutes to start and stop.

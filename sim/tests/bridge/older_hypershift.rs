@@ -73,7 +73,7 @@ fn a_cluster_stays_ready_while_its_replicas_are_replaced() {
 fn a_cluster_is_upgraded_by_a_hypershift_that_cannot_allocate_node_cidrs() {
     let mut bench = Bench::new();
     bench.delete("CustomResourceDefinition", "", "hostedclusters.hypershift.openshift.io");
-    for crd in hypershift::older_definitions() {
+    for crd in lockstep_external::older_hypershift() {
         if crd["spec"]["names"]["kind"] == "HostedCluster" {
             bench.create(&crd);
         }

@@ -77,6 +77,13 @@ const TABLE: &[Line] = &[
     ),
     line(
         "SpecApplied",
+        "False/Contested",
+        "Ready",
+        "another client keeps changing the HostedCluster",
+        when::contested,
+    ),
+    line(
+        "SpecApplied",
         "Unknown/UpgradeInProgress",
         "Ready",
         "an upgrade waits for the nodes",

@@ -279,6 +279,17 @@ pub(super) fn annotate(bench: &mut Bench, what: &str, how: &Value) {
 }
 
 /// An upgrade that waits for the nodes.
+/// Another client keeps changing the HostedCluster.
+pub(super) fn contested() -> Bench {
+    let mut bench = Bench::ready();
+    for _ in 0..100 {
+        let labels = json!({ "dpf.hcp.bridge.com/cluster-type": "theirs" });
+        bench.merge("HostedCluster", NAMESPACE, "prod", &json!({ "metadata": { "labels": labels } }));
+        bench.cluster.advance(Duration::from_millis(100));
+    }
+    bench
+}
+
 pub(super) fn upgrade_under_way() -> Bench {
     after(|bench| {
         annotate(bench, hypershift::NODES, &json!(hypershift::NO_NODES));

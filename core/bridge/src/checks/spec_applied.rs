@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstep_engine::conditions::{Finding, Status};
 use serde_json::Value;
 
+use super::contested;
 use super::unwatched::{unwatched, unwatched_bridges};
 use super::upgrade;
 use crate::desired::{hosted_cluster, node_pool};
@@ -81,7 +82,9 @@ fn applied(snapshot: &BridgeSnapshot<'_>, existing: &Value) -> (Status, &'static
         let message = "the HostedCluster or the NodePool is not as the spec says yet".to_owned();
         (Status::Unknown, reason::UPDATE_PENDING, message)
     };
-    if hosted_cluster::write(snapshot).is_some() {
+    if let Some(message) = contested::message(snapshot) {
+        (Status::False, reason::CONTESTED, message)
+    } else if hosted_cluster::write(snapshot).is_some() {
         pending()
     } else if let OwnedObject::Unknown(failure) = snapshot.node_pool() {
         unwatched(Source::NodePools, failure)

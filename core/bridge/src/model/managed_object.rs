@@ -1,8 +1,11 @@
 //! The objects that the Bridge writes.
 
+use lockstep_engine::action::{Action, KubeRequest};
+use lockstep_engine::digest::digest;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::secret::SecretRole;
+use super::secret::{SecretRole, marker};
 use super::source::Source;
 
 /// An object that the Bridge writes.
@@ -24,6 +27,41 @@ pub enum ManagedObject {
     Service,
     /// The DPUCluster's reference to its kubeconfig.
     DpuCluster,
+}
+
+/// A write of an object, as far as a later one may repeat it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// The object.
+    pub object: ManagedObject,
+    /// A text that differs between contents.
+    pub content: String,
+}
+
+impl Written {
+    /// Returns what a write of an object contains.
+    pub fn of(object: ManagedObject, write: &Action) -> Self {
+        let content = match write {
+            Action::Kube(
+                KubeRequest::Apply { manifest, .. }
+                | KubeRequest::Create { manifest, .. }
+                | KubeRequest::Patch { patch: manifest, .. },
+            ) => digest(manifest),
+            _ => String::new(),
+        };
+        Self { object, content }
+    }
+
+    /// Returns what the copy of a Secret contains. It is identified by the version of its source: a digest of credentials would
+    /// be stored with the state.
+    pub fn copy(role: SecretRole, source: &Value) -> Self {
+        Self { object: ManagedObject::Secret(role), content: marker(source) }
+    }
+
+    /// Returns whether an earlier write of the same object had other content.
+    pub fn replaces(&self, earlier: &Self) -> bool {
+        self.object == earlier.object && self.content != earlier.content
+    }
 }
 
 impl ManagedObject {

@@ -1,5 +1,6 @@
 //! The next missing write, and the time of the next reconcile.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -9,26 +10,44 @@ use lockstep_engine::time::Monotonic;
 
 use super::progress::ReconcileProgress;
 use crate::checks::unmet::Resolution;
-use crate::checks::{self, namespace, readiness, release_image, vip};
+use crate::checks::{self, contested, namespace, readiness, release_image, vip};
 use crate::desired::{address, encryption_key, hosted_cluster, kubeconfig, node_pool, own_pool};
 use crate::model::image::Checked;
-use crate::model::managed_object::ManagedObject;
+use crate::model::managed_object::{ManagedObject, Written};
+use crate::model::secret::SecretRole;
 use crate::model::source::Source;
 use crate::names::condition;
 use crate::snapshot::{BridgeSnapshot, KeyState, OwnedObject};
 use crate::{retry, status};
 
-/// Returns the next write toward the desired state. Nothing is created or changed for a bridge whose DPUCluster is not valid.
+/// Returns the next write toward the desired state, and when the first of those is due that wait because another client changes their
+/// objects.
 pub fn next_write(
     snapshot: &BridgeSnapshot<'_>,
     progress: &ReconcileProgress,
+) -> (Option<(ManagedObject, Action)>, Option<Monotonic>) {
+    let postponed = Cell::new(None);
+    let next = next_due_write(snapshot, progress, &postponed);
+    (next, postponed.get())
+}
+
+/// Returns the next write. Nothing is created or changed for a bridge whose DPUCluster is not valid.
+fn next_due_write(
+    snapshot: &BridgeSnapshot<'_>,
+    progress: &ReconcileProgress,
+    postponed: &Cell<Option<Monotonic>>,
 ) -> Option<(ManagedObject, Action)> {
     snapshot.dpu_cluster()?;
     let unmet = status::unmet(snapshot);
     let is_free =
         |object: ManagedObject| !progress.written.contains(&object) && snapshot.failure(object).is_none();
     let write = |object: ManagedObject, write: Option<Action>| {
-        write.filter(|_| is_free(object)).map(|write| (object, write))
+        let write = write.filter(|_| is_free(object))?;
+        if let Some(due) = snapshot.repair_due(&Written::of(object, &write)) {
+            postponed.set(postponed.get().into_iter().chain([due]).min());
+            return None;
+        }
+        Some((object, write))
     };
     // A spec that changes during the pass may name another image than the one that the registry was queried for.
     let was_asked = release_image::may_give_image(snapshot);
@@ -75,7 +94,8 @@ pub fn next_write(
 
 /// Returns when the bridge must be reconciled again although no event arrives ("Requeue Strategy"), after a pass that began at this
 /// instant.
-pub fn verdict(snapshot: &BridgeSnapshot<'_>, began: Monotonic) -> Verdict {
+pub fn verdict(snapshot: &BridgeSnapshot<'_>, progress: &ReconcileProgress) -> Verdict {
+    let began = progress.began;
     if let Some((object, failure)) = snapshot.failures.first() {
         return retry::after(format!("{}: {failure}", object.title()), failure);
     }
@@ -108,6 +128,10 @@ pub fn verdict(snapshot: &BridgeSnapshot<'_>, began: Monotonic) -> Verdict {
         // The status of this moment already reports a limit that has passed.
         delays.extend(Some(readiness::remaining(cluster, snapshot.now)).filter(|delay| !delay.is_zero()));
     }
+    let copies = SecretRole::ALL.into_iter().filter_map(|role| snapshot.copy_due(role));
+    let postponed = progress.postponed.into_iter().chain(copies);
+    delays.extend(postponed.map(|due| due.since(snapshot.now.monotonic)));
+    delays.extend(contested::reported_for(snapshot));
     delays.extend(readiness::rollout_remaining(snapshot));
     delays.extend(address::look_again_after(snapshot));
     delays.extend(namespace::look_again_after(snapshot));
@@ -133,7 +157,8 @@ mod tests {
     fn again(fixture: &Fixture, began: u64, ended: u64) -> Option<u64> {
         let mut snapshot = fixture.snapshot();
         snapshot.now.monotonic = at(ended);
-        match verdict(&snapshot, at(began)) {
+        let progress = ReconcileProgress { began: at(began), ..ReconcileProgress::default() };
+        match verdict(&snapshot, &progress) {
             Verdict::Converged => None,
             Verdict::Requeue(delay) => Some(delay.as_secs()),
             retry @ Verdict::Retry { .. } => panic!("{retry:?}"),

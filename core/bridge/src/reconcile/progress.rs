@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::model::Lookup;
 use crate::model::bridge::Bridge;
-use crate::model::managed_object::ManagedObject;
+use crate::model::managed_object::{ManagedObject, Written};
 use crate::model::namespace::NamespaceState;
 use crate::model::source::Source;
 use crate::snapshot::BridgeSnapshot;
@@ -34,6 +34,15 @@ pub struct ReconcileProgress {
     pub failures: Vec<(ManagedObject, Failure)>,
     /// The objects that were written, or could not be.
     pub written: BTreeSet<ManagedObject>,
+    /// What was written.
+    #[serde(default)]
+    pub repaired: Vec<Written>,
+    /// What could not be written.
+    #[serde(default)]
+    pub refused: Vec<Written>,
+    /// When the next write that waits is due: another client changes its object.
+    #[serde(default)]
+    pub postponed: Option<Monotonic>,
     /// The number of status writes.
     pub reports: u32,
 }

@@ -18,7 +18,7 @@ use crate::desired::secret_copy::{self, CopyComparison};
 use crate::model::Lookup;
 use crate::model::encryption_key::{self, Measured};
 use crate::model::image::Checked;
-use crate::model::managed_object::ManagedObject;
+use crate::model::managed_object::{ManagedObject, Written};
 use crate::model::namespace::NamespaceState;
 use crate::model::secret::{SecretRole, Verified, marker};
 use crate::model::source::Source;
@@ -222,9 +222,13 @@ impl Controller {
                 PendingCopy::Secret(role, source) => match outcome.object() {
                     Ok(copy) => {
                         memory.secrets.insert(role, Verified::new(&source, Some(&copy), None));
+                        progress.repaired.push(Written::copy(role, &source));
                         self.absorb(key, Source::Secrets, &copy);
                     }
-                    Err(failure) => progress.failures.push((ManagedObject::Secret(role), failure)),
+                    Err(failure) => {
+                        progress.refused.push(Written::copy(role, &source));
+                        progress.failures.push((ManagedObject::Secret(role), failure));
+                    }
                 },
                 PendingCopy::Image(image, secret) => {
                     let before = memory.image.take();
@@ -253,7 +257,8 @@ fn reads(snapshot: &BridgeSnapshot<'_>) -> (Vec<Read>, Vec<Action>) {
         let is_wanted = role != SecretRole::Kubeconfig
             || (snapshot.has_kubeconfig() && snapshot.foreign_kubeconfig().is_none());
         let copy = role.copy(snapshot.key, snapshot.bridge.dpu_cluster.as_ref());
-        if is_wanted && copy.is_some() && snapshot.secret(role) == SecretState::Unread {
+        let is_unread = snapshot.secret(role) == SecretState::Unread && snapshot.copy_due(role).is_none();
+        if is_wanted && copy.is_some() && is_unread {
             reads.extend([Read::Secret(role), Read::Copy(role)]);
         }
     }

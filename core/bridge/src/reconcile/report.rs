@@ -38,7 +38,7 @@ impl Controller {
         }
         let judged = progress.with_snapshot(&self.store, key, now, |snapshot| {
             let (wanted, changed) = status::wanted(snapshot);
-            (wanted, changed, plan::verdict(snapshot, progress.began))
+            (wanted, changed, plan::verdict(snapshot, progress))
         });
         let judged = judged.or_else(|| self.judge_unreadable(key, progress, now));
         let bridge = self.store.bridges.get(key).ok_or(Verdict::Converged)?;

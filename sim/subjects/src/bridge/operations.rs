@@ -78,6 +78,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     dpf::CREATE_CRD,
     super::hypershift_crds::DELETE_CRD,
     super::hypershift_crds::CREATE_CRDS,
+    super::hypershift_crds::UPDATE,
     Operation::new("delete a DPUCluster", "admin", 3, delete_dpu_cluster),
     Operation::new("create a DPUCluster", "admin", 4, create_dpu_cluster),
     Operation::new("give a DPUCluster a kubeconfig", "admin", 2, give_kubeconfig),
@@ -90,6 +91,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation::new("delete a HostedCluster", "other controller", 2, hosted_clusters::delete_hosted_cluster),
     Operation::new("delete a NodePool", "other controller", 2, hosted_clusters::delete_node_pool),
     Operation::new("edit a HostedCluster", "other controller", 3, hosted_clusters::edit_hosted_cluster),
+    super::rival::TOGGLE,
     Operation::new("change a copy", "other controller", 4, change_copy),
     Operation::new("damage a key for etcd", "other controller", 2, keys::damage),
     Operation::new("delete a copy", "other controller", 3, delete_copy),
@@ -157,6 +159,7 @@ pub(super) fn settle(client: &mut dyn Client) {
         }
     }
     mistakes::correct(client);
+    super::rival::stop(client);
     let is_installed = dpf::is_installed(client) && super::hypershift_crds::is_installed(client);
     for (index, name) in BRIDGES.into_iter().enumerate() {
         if !is_installed {

@@ -12,7 +12,7 @@ use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
 use super::common::{
-    DpuClusters, Ignores, LogsSecrets, NoFinalizer, Secrets, Unheard, as_if_done, change, is, retell,
+    DpuClusters, HostedClusters, Ignores, LogsSecrets, NoFinalizer, Secrets, as_if_done, change, is, retell,
 };
 use super::requests::{StatusAlways, TimesMove, status_patch};
 
@@ -345,12 +345,6 @@ impl Flaw for CopiesOnce {
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         is(&request.action, "apply", "Secret").then(|| Ok(as_if_done(&request.action)))
     }
-}
-
-struct HostedClusters;
-
-impl Unheard for HostedClusters {
-    const KIND: &'static str = "HostedCluster";
 }
 
 #[derive(Default)]

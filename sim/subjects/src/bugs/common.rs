@@ -115,6 +115,12 @@ impl Unheard for DpuClusters {
     const KIND: &'static str = "DPUCluster";
 }
 
+pub(super) struct HostedClusters;
+
+impl Unheard for HostedClusters {
+    const KIND: &'static str = "HostedCluster";
+}
+
 /// Drops all events of a kind after its first list.
 pub(super) struct Ignores<K> {
     listed: bool,

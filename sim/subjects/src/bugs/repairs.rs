@@ -1,6 +1,7 @@
 //! Mistakes in the repair of drift.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use lockstep_engine::action::{Action, KubeRequest, Outcome, Request};
@@ -10,7 +11,7 @@ use lockstep_sim::bugs::{Bug, Flaw, plant};
 use lockstep_sim::history::reference;
 use serde_json::{Value, json};
 
-use super::common::{Extra, HOST};
+use super::common::{Extra, HOST, HostedClusters, Unheard};
 use super::requests::{status_patch, written_conditions};
 
 pub(super) const BUGS: &[Bug] = &[
@@ -18,7 +19,14 @@ pub(super) const BUGS: &[Bug] = &[
         name: "repairs_at_full_speed",
         sentence: "Drift is repaired whenever a watch shows it, so two clients that change a resource in turns never slow down.",
         controller: HOST,
-        plant: plant::<RepairsAtFullSpeed>,
+        plant: plant::<RepairsAtFullSpeed<ConfigMaps>>,
+        garble: None,
+    },
+    Bug {
+        name: "repairs_clusters_at_full_speed",
+        sentence: "A HostedCluster is repaired whenever a watch shows its change by another client.",
+        controller: lockstep_crds::bridge::CONTROLLER,
+        plant: plant::<RepairsAtFullSpeed<HostedClusters>>,
         garble: None,
     },
     Bug {
@@ -44,17 +52,35 @@ pub(super) const BUGS: &[Bug] = &[
     },
 ];
 
-/// What was applied to objects that existed, what was applied twice, and those objects of the latter that another client has changed
-/// since.
-#[derive(Default)]
-struct RepairsAtFullSpeed {
+struct ConfigMaps;
+
+impl Unheard for ConfigMaps {
+    const KIND: &'static str = "ConfigMap";
+}
+
+/// What was applied to objects of a kind that existed, what was applied twice, and those objects of the latter that another client has
+/// changed since.
+struct RepairsAtFullSpeed<K> {
+    of: PhantomData<K>,
     applied: BTreeMap<ObjectRef, Arc<Value>>,
     repaired: BTreeMap<ObjectRef, Arc<Value>>,
     changed: BTreeSet<ObjectRef>,
     extra: Extra,
 }
 
-impl Flaw for RepairsAtFullSpeed {
+impl<K> Default for RepairsAtFullSpeed<K> {
+    fn default() -> Self {
+        Self {
+            of: PhantomData,
+            applied: BTreeMap::new(),
+            repaired: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            extra: Extra::default(),
+        }
+    }
+}
+
+impl<K: Unheard> Flaw for RepairsAtFullSpeed<K> {
     fn event(&mut self, event: Event) -> Option<Event> {
         match &event {
             Event::Finished { id, .. } if self.extra.has_asked(*id) => return None,
@@ -73,7 +99,7 @@ impl Flaw for RepairsAtFullSpeed {
 
     fn request(&mut self, request: &mut Request) -> Option<Outcome> {
         if let Action::Kube(KubeRequest::Apply { target, manifest }) = &request.action
-            && target.kind.kind == "ConfigMap"
+            && target.kind.kind == K::KIND
             && manifest["metadata"].get("uid").is_some()
         {
             let last = self.applied.insert(target.clone(), Arc::clone(manifest));

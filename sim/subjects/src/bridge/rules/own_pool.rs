@@ -87,9 +87,13 @@ pub(super) fn pools_are_deleted_last(moment: &Moment<'_>) -> Result<(), String> 
     let Some(name) = label(old, BRIDGE_NAME).filter(|_| is_pool && is_deletion(change)) else {
         return Ok(());
     };
-    let bridge = ObjectRef::namespaced(&names::bridge(), NAMESPACE, name);
-    let Some(bridge) = moment.server.object(&bridge) else { return Ok(()) };
+    let target = ObjectRef::namespaced(&names::bridge(), NAMESPACE, name);
+    let Some(bridge) = moment.server.object(&target) else { return Ok(()) };
+    // One that was deleted may have been created again while the request was in transit.
     if !is_deleting(bridge) {
+        if was(moment, &target, is_deleting) {
+            return Ok(());
+        }
         return Err(format!("{object} was deleted, and its bridge is not"));
     }
     let cluster = ObjectRef::namespaced(&names::hosted_cluster(), NAMESPACE, name);
