@@ -10,6 +10,7 @@ use lockstep_engine::object::{Name, ResourceVersion, Uid};
 use lockstep_engine::pairs;
 use lockstep_engine::refusals::Refusals;
 use lockstep_engine::repair_backoff::RepairBackoff;
+use lockstep_engine::time::Monotonic;
 use lockstep_engine::unconfirmed::Unconfirmed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -75,6 +76,9 @@ pub struct Memory {
     /// The objects that were written repeatedly, because another client changes them.
     #[serde(default)]
     pub repairs: RepairBackoff<Written>,
+    /// Since when only the permission to remove the last objects of a deleted bridge is missing.
+    #[serde(default)]
+    pub forbidden_since: Option<Monotonic>,
     /// What was announced of the status.
     #[serde(default)]
     pub announced: Option<Announced>,

@@ -69,6 +69,9 @@ pub struct Store {
     pub refuses_refresh: bool,
     /// The Applications of other owners, whose names are taken.
     pub taken: BTreeSet<Name>,
+    /// Those of them that the current list has not shown yet.
+    #[serde(default)]
+    pub taken_before: BTreeSet<Name>,
     /// The shared objects that could not be removed, and why.
     #[serde(with = "pairs")]
     pub irremovable: BTreeMap<Name, String>,

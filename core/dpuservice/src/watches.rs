@@ -73,7 +73,8 @@ impl Control for Controller {
             Some(Source::Projects) => self.store.projects.start_list(),
             Some(Source::Applications) => {
                 self.store.applications.start_list();
-                self.store.taken.clear();
+                let taken = std::mem::take(&mut self.store.taken);
+                self.store.taken_before.extend(taken);
             }
             None => {}
         }
@@ -107,6 +108,11 @@ impl Control for Controller {
             Source::Applications => {
                 for (_, app) in self.store.applications.complete_list() {
                     self.application_gone(&app);
+                }
+                // A service may have waited for a name.
+                let before = std::mem::take(&mut self.store.taken_before);
+                if before.iter().any(|name| !self.store.taken.contains(name)) {
+                    self.wake_services();
                 }
                 // Argo CD may have been upgraded.
                 self.store.refuses_refresh = false;

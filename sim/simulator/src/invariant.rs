@@ -92,7 +92,7 @@ pub const SAFETY: &[Invariant] = &[
     },
     Invariant {
         name: "repeated_writes_slow_down",
-        sentence: "A process does not write the same content to an object more than ten times in a minute, even if another client keeps changing the object.",
+        sentence: "A process does not write the same content to an object more than twenty times in a minute, even if another client keeps changing the object.",
         holds: repeated_writes_slow_down,
     },
     Invariant {
@@ -304,8 +304,8 @@ fn write_rate_is_bounded(moment: &Moment<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Repairs that follow one another closely wait for 0.5 s, 1 s, 2 s and so on (decision 12).
-const REPAIRS_MAX: usize = 10;
+/// Repairs that follow one another closely wait for 0.5 s, 1 s, 2 s and so on (decision 12). A change of what is wanted starts the count again.
+const REPAIRS_MAX: usize = 20;
 
 fn repeated_writes_slow_down(moment: &Moment<'_>) -> Result<(), String> {
     let What::Carried(carried) = &moment.entry.what else { return Ok(()) };

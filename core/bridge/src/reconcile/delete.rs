@@ -43,6 +43,10 @@ use crate::{events, retry, status};
 /// The interval at which the remaining objects are read again.
 const RECHECK: Duration = Duration::from_secs(10);
 
+/// For how long a removal must be forbidden until the deletion continues without it: a permission can be missing for a moment, while
+/// it is written again.
+const FORBIDDEN_FOR: Duration = Duration::from_mins(1);
+
 /// What a deletion waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Stage {
@@ -249,6 +253,12 @@ impl Controller {
         let (let_be, failures): (Vec<_>, Vec<_>) = failures.into_iter().partition(is_let_be);
         let left: Vec<CleanupTarget> =
             left.iter().copied().filter(|target| let_be.iter().all(|(other, _)| other != target)).collect();
+        let is_last = left.is_empty() && failures.is_empty();
+        let (left, failures, let_be) = if is_last && self.is_forbidden_briefly(key, &let_be, now) {
+            (let_be.iter().map(|(target, _)| *target).collect(), let_be, Vec::new())
+        } else {
+            (left, failures, let_be)
+        };
         let Some(bridge) = self.store.bridges.get(key) else { return Next::Done(Verdict::Converged) };
         if left.is_empty() && failures.is_empty() {
             let leave = finalizer::remove(&bridge_ref(key), &bridge.metadata, FINALIZER);
@@ -281,6 +291,17 @@ impl Controller {
             return Next::Done(verdict);
         }
         Next::Await(vec![status::write(key, bridge, &status)], Stage::Reporting(verdict))
+    }
+
+    /// Returns whether the removals that are forbidden have not been so for long.
+    fn is_forbidden_briefly(&mut self, key: &Name, forbidden: &[(CleanupTarget, Failure)], now: Now) -> bool {
+        let memory = self.store.memories.entry(key.clone()).or_default();
+        if forbidden.is_empty() {
+            memory.forbidden_since = None;
+            return false;
+        }
+        let since = *memory.forbidden_since.get_or_insert(now.monotonic);
+        now.monotonic.since(since) < FORBIDDEN_FOR
     }
 
     fn deletion_status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {

@@ -35,7 +35,7 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         name: "the_finalizer_is_removed_last",
-        sentence: "The finalizer is removed only when the HostedCluster and the NodePool of the bridge are gone.",
+        sentence: "The finalizer is removed only when the HostedCluster, the NodePool, the copy of the kubeconfig and the own pool of the bridge are gone.",
         holds: the_finalizer_is_removed_last,
     },
     Invariant {
@@ -314,6 +314,8 @@ fn the_finalizer_is_added_first(moment: &Moment<'_>) -> Result<(), String> {
     }
 }
 
+type IsLeft<'a> = &'a dyn Fn(&Value) -> bool;
+
 fn the_finalizer_is_removed_last(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, Change { object, old: Some(old), new, .. })) = moment.entry.by_process() else {
         return Ok(());
@@ -323,12 +325,20 @@ fn the_finalizer_is_removed_last(moment: &Moment<'_>) -> Result<(), String> {
     if !went {
         return Ok(());
     }
-    let uid = metadata(old, "uid");
-    let left = [names::hosted_cluster(), names::node_pool()]
+    let (uid, key) = (metadata(old, "uid"), Name::of(old));
+    let is_owned = |object: &Value| controller_uid(object) == Some(uid);
+    // Their namespaces are of others, so they have no owner. The garbage collector deletes the Secrets in the bridge's own namespace.
+    let is_labelled =
+        |object: &Value| metadata(object, "namespace") != key.namespace && names::is_labelled(object, &key);
+    let owned = [names::hosted_cluster(), names::node_pool()].map(|kind| (kind, &is_owned as IsLeft<'_>));
+    let labelled = [names::secret(), names::pool(), names::advertisement()];
+    let labelled = labelled.map(|kind| (kind, &is_labelled as IsLeft<'_>));
+    let left = owned
         .into_iter()
-        .find(|kind| moment.server.objects(kind).iter().any(|object| controller_uid(object) == Some(uid)));
+        .chain(labelled)
+        .find(|(kind, is_left)| moment.server.objects(kind).iter().any(|object| is_left(object)));
     match left {
-        Some(kind) => Err(format!("{object} was let go, and its {} is still there", kind.kind)),
+        Some((kind, _)) => Err(format!("{object} was let go, and its {} is still there", kind.kind)),
         None => Ok(()),
     }
 }
