@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use lockstep_bridge::names::{self, CLUSTER_TYPE};
 use lockstep_engine::action::{Action, KubeRequest};
-use lockstep_engine::object::{Kind, annotation, label};
+use lockstep_engine::object::{Kind, ObjectRef, annotation, label, metadata};
 use lockstep_engine::random::Random;
 use lockstep_external::{Controller, ReadView};
 use lockstep_sim::history::reference;
 use lockstep_sim::subject::{Client, Operation};
 use serde_json::json;
 
-use super::setup::BRIDGES;
+use super::setup::{BRIDGES, NAMESPACE};
 
 /// The annotation of the objects that it restores.
 const RESTORED: &str = "rival";
@@ -35,9 +35,10 @@ impl Controller for Rival {
         for kind in Self::kinds() {
             let restored = look.all(&kind).filter(|object| annotation(object, RESTORED).is_some());
             for object in restored.filter(|object| label(object, CLUSTER_TYPE) != Some("theirs")) {
-                let labels = json!({ "metadata": { "uid": object["metadata"]["uid"], "labels": { CLUSTER_TYPE: "theirs" } } });
                 let target = reference(&kind, object);
-                let patch = Arc::new(labels);
+                let uid = metadata(object, "uid");
+                let patch =
+                    Arc::new(json!({ "metadata": { "uid": uid, "labels": { CLUSTER_TYPE: "theirs" } } }));
                 look.ask(Action::Kube(KubeRequest::Patch { target, subresource: None, patch }));
             }
         }
@@ -46,23 +47,20 @@ impl Controller for Rival {
 
 fn toggle(client: &mut dyn Client, random: &mut Random) {
     let kind = if random.below(2) == 0 { names::hosted_cluster() } else { names::node_pool() };
-    let name = random.pick(&BRIDGES);
-    let objects = client.server().objects(&kind).into_iter();
-    for object in objects.filter(|object| object["metadata"]["name"] == name) {
-        let restored = annotation(&object, RESTORED).is_none().then_some("yes");
-        let patch = json!({ "metadata": { "annotations": { RESTORED: restored } } });
-        client.merge(&reference(&kind, &object), &patch);
-    }
+    let target = ObjectRef::namespaced(&kind, NAMESPACE, random.pick(&BRIDGES));
+    let is_restored = client.server().object(&target).is_some_and(|it| annotation(it, RESTORED).is_some());
+    annotate(client, &target, (!is_restored).then_some("yes"));
 }
 
 /// Ends it for all objects.
 pub(super) fn stop(client: &mut dyn Client) {
     for kind in Rival::kinds() {
-        for object in client.server().objects(&kind) {
-            if annotation(&object, RESTORED).is_some() {
-                let patch = json!({ "metadata": { "annotations": { RESTORED: null } } });
-                client.merge(&reference(&kind, &object), &patch);
-            }
+        for name in BRIDGES {
+            annotate(client, &ObjectRef::namespaced(&kind, NAMESPACE, name), None);
         }
     }
+}
+
+fn annotate(client: &mut dyn Client, target: &ObjectRef, restored: Option<&str>) {
+    client.merge(target, &json!({ "metadata": { "annotations": { RESTORED: restored } } }));
 }

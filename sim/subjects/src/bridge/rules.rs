@@ -1,19 +1,20 @@
 //! What the Bridge may and may not do, checked at every step.
 
-use lockstep_bridge::names::{self, BRIDGE_NAME, FINALIZER, condition, control_plane_namespace, reason};
+use lockstep_bridge::names::{self, BRIDGE_NAME, condition, control_plane_namespace, reason};
 use lockstep_bridge::phase::Phase;
 use lockstep_engine::object::{Name, ObjectRef, annotation, controller_uid, is_deleting, label, metadata};
 use lockstep_external::hypershift;
 use lockstep_sim::cluster::{Change, What};
 use lockstep_sim::conditions;
 use lockstep_sim::history::History;
-use lockstep_sim::invariant::{Invariant, Moment, is_deletion};
+use lockstep_sim::invariant::{Invariant, Moment};
 use serde_json::{Value, json};
 
 mod advice;
 mod encryption;
 mod injected;
 mod judged;
+mod lifecycle;
 mod namespaces;
 mod own_pool;
 mod summary;
@@ -26,17 +27,17 @@ pub(super) const INVARIANTS: &[Invariant] = &[
     Invariant {
         name: "clusters_are_deleted_only_with_their_bridge",
         sentence: "A HostedCluster or NodePool is deleted only when its bridge is being deleted, even if other objects are missing.",
-        holds: clusters_are_deleted_only_with_their_bridge,
+        holds: lifecycle::clusters_are_deleted_only_with_their_bridge,
     },
     Invariant {
         name: "the_finalizer_is_added_first",
         sentence: "Nothing is created for a bridge without the finalizer.",
-        holds: the_finalizer_is_added_first,
+        holds: lifecycle::the_finalizer_is_added_first,
     },
     Invariant {
         name: "the_finalizer_is_removed_last",
         sentence: "The finalizer is removed only when the HostedCluster, the NodePool, the copy of the kubeconfig and the own pool of the bridge are gone.",
-        holds: the_finalizer_is_removed_last,
+        holds: lifecycle::the_finalizer_is_removed_last,
     },
     Invariant {
         name: "phases_follow_the_table",
@@ -278,71 +279,6 @@ fn is_bridge(history: &History, uid: &str) -> bool {
     history.objects(&names::bridge()).any(|bridge| metadata(bridge, "uid") == uid)
 }
 
-fn is_cluster(object: &ObjectRef) -> bool {
-    object.kind == names::hosted_cluster() || object.kind == names::node_pool()
-}
-
-/// Returns a bridge as it is on the server.
-fn bridge_of(moment: &Moment<'_>, uid: &str) -> Option<std::sync::Arc<Value>> {
-    moment.server.objects(&names::bridge()).into_iter().find(|bridge| metadata(bridge, "uid") == uid)
-}
-
-fn clusters_are_deleted_only_with_their_bridge(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, change)) = moment.entry.by_process() else { return Ok(()) };
-    if !is_cluster(&change.object) || !is_deletion(change) {
-        return Ok(());
-    }
-    let uid = change.old.as_deref().and_then(controller_uid).unwrap_or_default();
-    match bridge_of(moment, uid) {
-        Some(bridge) if !is_deleting(&bridge) => {
-            Err(format!("{} was deleted, and its bridge is not", change.object))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn the_finalizer_is_added_first(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: None, new: Some(new), .. })) = moment.entry.by_process() else {
-        return Ok(());
-    };
-    let Some(uid) = controller_uid(new) else { return Ok(()) };
-    match bridge_of(moment, uid) {
-        Some(bridge) if !lockstep_engine::finalizer::is_held(&bridge, FINALIZER) => {
-            Err(format!("{object} was made for a bridge without the finalizer"))
-        }
-        _ => Ok(()),
-    }
-}
-
-type IsLeft<'a> = &'a dyn Fn(&Value) -> bool;
-
-fn the_finalizer_is_removed_last(moment: &Moment<'_>) -> Result<(), String> {
-    let Some((_, Change { object, old: Some(old), new, .. })) = moment.entry.by_process() else {
-        return Ok(());
-    };
-    let is_held = |object: &Value| lockstep_engine::finalizer::is_held(object, FINALIZER);
-    let went = object.kind == names::bridge() && is_held(old) && !new.as_deref().is_some_and(is_held);
-    if !went {
-        return Ok(());
-    }
-    let (uid, key) = (metadata(old, "uid"), Name::of(old));
-    let is_owned = |object: &Value| controller_uid(object) == Some(uid);
-    // Their namespaces are of others, so they have no owner. The garbage collector deletes the Secrets in the bridge's own namespace.
-    let is_labelled =
-        |object: &Value| metadata(object, "namespace") != key.namespace && names::is_labelled(object, &key);
-    let owned = [names::hosted_cluster(), names::node_pool()].map(|kind| (kind, &is_owned as IsLeft<'_>));
-    let labelled = [names::secret(), names::pool(), names::advertisement()];
-    let labelled = labelled.map(|kind| (kind, &is_labelled as IsLeft<'_>));
-    let left = owned
-        .into_iter()
-        .chain(labelled)
-        .find(|(kind, is_left)| moment.server.objects(kind).iter().any(|object| is_left(object)));
-    match left {
-        Some((kind, _)) => Err(format!("{object} was let go, and its {} is still there", kind.kind)),
-        None => Ok(()),
-    }
-}
-
 fn phases_follow_the_table(moment: &Moment<'_>) -> Result<(), String> {
     let Some((_, Change { object, old: Some(old), new: Some(new), .. })) = moment.entry.by_process() else {
         return Ok(());
@@ -495,7 +431,7 @@ fn immutable_fields_are_not_changed(moment: &Moment<'_>) -> Result<(), String> {
     let is_refused = carried.failed == Some(lockstep_engine::action::ErrorKind::Invalid)
         && carried.fate == lockstep_sim::cluster::FaultVerdict::Served;
     match carried.action.target() {
-        Some(target) if is_refused && is_cluster(target) => {
+        Some(target) if is_refused && lifecycle::is_cluster(target) => {
             Err(format!("the {} of {target} was refused as invalid", carried.action.name()))
         }
         _ => Ok(()),
