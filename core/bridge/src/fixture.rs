@@ -1,6 +1,7 @@
 //! A bridge for tests, and the objects that it depends on.
 
 use lockstep_engine::action::{ErrorKind, Failure};
+use lockstep_engine::doubts::BELIEVED_AFTER;
 use lockstep_engine::object::{Name, ResourceVersion};
 use lockstep_engine::time::{Monotonic, Now, Wall};
 use serde_json::{Value, json};
@@ -107,7 +108,9 @@ impl Fixture {
 
     /// A source can't be watched.
     pub(crate) fn refuse(&mut self, source: Source, class: ErrorKind) -> &mut Self {
-        self.store.refuse(source, Failure::new(class, "refused"));
+        for now in [Monotonic::START, Monotonic::START + BELIEVED_AFTER] {
+            self.store.refuse(source, Failure::new(class, "refused"), now);
+        }
         self
     }
 

@@ -15,6 +15,7 @@ use lockstep_engine::action::Failure;
 
 pub mod address_request;
 pub mod bridge;
+pub mod cleanup_target;
 pub mod encryption_key;
 pub mod hosted_cluster;
 pub mod hypershift;

@@ -128,9 +128,6 @@ impl Controller {
 
     fn look(&mut self, key: &Name, now: Now) -> Next<Stage> {
         let mut progress = ReconcileProgress::begin(now);
-        if let Some(memory) = self.store.memories.get_mut(key) {
-            memory.repairs.settle(now.monotonic, |_| true);
-        }
         let lacks_key = |snapshot: &BridgeSnapshot<'_>| snapshot.encryption_key() == Some(KeyState::Missing);
         progress.lacks_key = progress.with_snapshot(&self.store, key, now, lacks_key) == Some(true);
         match self.plan_reads(key, &progress, now) {
@@ -141,15 +138,13 @@ impl Controller {
 
     /// Executes the next missing write.
     fn act(&mut self, key: &Name, mut progress: ReconcileProgress, now: Now) -> Next<Stage> {
-        let next =
-            progress.with_snapshot(&self.store, key, now, |snapshot| plan::next_write(snapshot, &progress));
-        let (next, postponed) = next.unwrap_or_default();
+        let mut postponed = None;
+        let next = progress.with_snapshot(&self.store, key, now, |snapshot| {
+            plan::next_write(snapshot, &progress, &mut postponed)
+        });
         progress.postponed = postponed;
-        match next {
-            Some((object, action)) => {
-                let written = Written::of(object, &action);
-                Next::Await(vec![action], Stage::Acting(progress, written))
-            }
+        match next.flatten() {
+            Some((written, action)) => Next::Await(vec![action], Stage::Acting(progress, written)),
             None => self.report(key, progress, now),
         }
     }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use lockstep_crds::bridge::DPFHCPBridgeSpec;
-use lockstep_engine::action::{ErrorKind, Failure};
+use lockstep_engine::action::Failure;
 use lockstep_engine::object::{Name, is_controlled_by, is_deleting, metadata, text};
 use lockstep_engine::time::{Monotonic, Now};
 use serde_json::Value;
@@ -104,8 +104,7 @@ impl<'a> BridgeSnapshot<'a> {
 
     fn own(&self, source: Source) -> OwnedObject<'a> {
         match self.store.find(source, self.key) {
-            // The kind is not served, so there is no such object.
-            Err(failure) if failure.class == ErrorKind::KindNotServed => OwnedObject::Absent,
+            Err(_) if self.store.is_unserved(source) => OwnedObject::Absent,
             Err(failure) => OwnedObject::Unknown(failure),
             Ok(None) => OwnedObject::Absent,
             Ok(Some(object)) if !is_controlled_by(object, &self.bridge.uid) => OwnedObject::Foreign,
@@ -174,9 +173,11 @@ impl<'a> BridgeSnapshot<'a> {
 
     /// Returns when a Secret may be copied again, if that has to wait.
     pub fn copy_due(&self, role: SecretRole) -> Option<Monotonic> {
+        if self.secret(role) != SecretState::Unread {
+            return None;
+        }
         let source = self.store.find(Source::Secrets, &role.source(self.key, self.spec)).ok().flatten()?;
-        let due = self.repair_due(&Written::copy(role, source))?;
-        (self.secret(role) == SecretState::Unread).then_some(due)
+        self.repair_due(&Written::copy(role, source))
     }
 
     /// Returns the state of the key for etcd; `None` if etcd is not encrypted, or the HostedCluster uses another key. The key of
@@ -252,7 +253,7 @@ impl<'a> BridgeSnapshot<'a> {
 
     /// Returns why existing objects can't be watched. A kind that is not served has no objects.
     pub fn refusal(&self, source: Source) -> Option<&'a Failure> {
-        self.store.refusal(source).filter(|failure| failure.class != ErrorKind::KindNotServed)
+        self.store.refusal(source).filter(|_| !self.store.is_unserved(source))
     }
 
     /// Returns whether the bridge had a HostedCluster when HostedClusters could last be watched, and they can't be watched

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::cache::{Cache, Cached};
+use lockstep_engine::doubts::Doubts;
 use lockstep_engine::object::{Name, ResourceVersion, Uid};
 use lockstep_engine::pairs;
 use lockstep_engine::refusals::Refusals;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 use super::model::address_request::AddressRequest;
 use super::model::bridge::{Bridge, Index};
+use super::model::cleanup_target::CleanupTarget;
 use super::model::encryption_key::Measured;
 use super::model::image::Checked;
 use super::model::managed_object::Written;
@@ -52,6 +54,9 @@ pub struct Watched {
     pub cache: Cache<Name, Seen>,
     /// Why they can't be watched.
     pub refused: Option<Failure>,
+    /// Since when they are said not to be served.
+    #[serde(default)]
+    pub unserved: Doubts<()>,
     /// The failures of the first list.
     #[serde(default)]
     pub failing: Refusals,
@@ -76,9 +81,12 @@ pub struct Memory {
     /// The objects that were written repeatedly, because another client changes them.
     #[serde(default)]
     pub repairs: RepairBackoff<Written>,
-    /// Since when only the permission to remove the last objects of a deleted bridge is missing.
+    /// The objects of the deleted bridge that it must not remove.
     #[serde(default)]
-    pub forbidden_since: Option<Monotonic>,
+    pub forbidden: Doubts<CleanupTarget>,
+    /// The objects of the deleted bridge whose kinds are said not to be served.
+    #[serde(default)]
+    pub unserved: Doubts<CleanupTarget>,
     /// What was announced of the status.
     #[serde(default)]
     pub announced: Option<Announced>,
@@ -178,16 +186,26 @@ impl Store {
         (is_newer && !is_unchanged).then_some(before)
     }
 
+    /// Returns whether a kind is not served, and so has no objects.
+    pub fn is_unserved(&self, source: Source) -> bool {
+        self.watched.get(&source).is_some_and(|watched| watched.unserved.is_believed(&()))
+    }
+
     /// Records that a watch failed. A kind that can't be listed at all is reported, and not waited for. Returns whether this
     /// changed the recorded state.
-    pub fn refuse(&mut self, source: Source, failure: Failure) -> bool {
+    pub fn refuse(&mut self, source: Source, failure: Failure, now: Monotonic) -> bool {
         let watched = self.watched.entry(source).or_default();
+        let was_unserved = watched.unserved.is_believed(&());
+        let is_unserved = failure.class == ErrorKind::KindNotServed && watched.unserved.believes((), now);
+        if failure.class != ErrorKind::KindNotServed {
+            watched.unserved.end(&());
+        }
         let is_refusal = matches!(failure.class, ErrorKind::Forbidden | ErrorKind::KindNotServed);
         let is_known = watched.refused.as_ref().is_some_and(|before| before.class == failure.class);
         let mut fails_from_the_start =
             || !watched.cache.is_synced() && watched.failing.count_of_first_list(&failure);
         if is_known || !(is_refusal || fails_from_the_start()) {
-            return false;
+            return was_unserved != is_unserved;
         }
         watched.refused = Some(failure);
         true
@@ -215,7 +233,8 @@ mod tests {
     #[test]
     fn a_first_list_that_fails_is_reported_at_the_third_time_and_a_refusal_at_once() {
         let mut store = Store::default();
-        let mut fails = |class: ErrorKind| store.refuse(Source::Secrets, Failure::new(class, "no"));
+        let mut fails =
+            |class: ErrorKind| store.refuse(Source::Secrets, Failure::new(class, "no"), Monotonic::START);
         let classes =
             [ErrorKind::Unavailable, ErrorKind::Throttled, ErrorKind::Unavailable, ErrorKind::Unknown];
         assert_eq!(classes.map(&mut fails), [false, false, false, true]);

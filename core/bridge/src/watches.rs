@@ -11,6 +11,7 @@ use lockstep_engine::machine::Metric;
 use lockstep_engine::object::{Kind, Name, ResourceVersion};
 use lockstep_engine::operator::{Control, Outbox};
 use lockstep_engine::recording::Traits;
+use lockstep_engine::time::Now;
 use serde_json::Value;
 
 use super::controller::{Controller, RECONCILER};
@@ -76,6 +77,7 @@ impl Control for Controller {
         let watched = self.store.watched.entry(source).or_default();
         let was_unsettled = !watched.cache.is_synced() || watched.refused.is_some();
         watched.refused = None;
+        watched.unserved.end(&());
         watched.failing.end();
         for (name, seen) in watched.cache.complete_list() {
             self.wake(source, &name, Some(&seen.object), None);
@@ -128,10 +130,10 @@ impl Control for Controller {
         }
     }
 
-    fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
+    fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure, now: Now) {
         let is_reported = match Source::of(kind) {
             None => self.store.refuse_bridges(failure),
-            Some(source) => self.store.refuse(source, failure),
+            Some(source) => self.store.refuse(source, failure, now.monotonic),
         };
         if is_reported {
             self.wake_all();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::cache::Cache;
+use lockstep_engine::doubts::Doubts;
 use lockstep_engine::object::Name;
 use lockstep_engine::pairs;
 use lockstep_engine::refusals::Refusals;
@@ -46,6 +47,9 @@ pub struct Store {
     /// The kinds that can't be watched, and why.
     #[serde(with = "pairs")]
     pub refused: BTreeMap<Source, Failure>,
+    /// The kinds that are said not to be served.
+    #[serde(default)]
+    unserved: Doubts<Source>,
     /// The failures of kinds that have not been listed since the start.
     #[serde(default, with = "pairs")]
     pub failing: BTreeMap<Source, Refusals>,
@@ -194,10 +198,18 @@ impl Store {
     /// Returns whether a cluster no longer exists. If DPUClusters are not served, there are none. If they can't be watched
     /// for another reason, that is not known.
     pub fn is_gone(&self, cluster: &Name) -> bool {
-        match self.refused.get(&Source::Clusters) {
-            Some(failure) => failure.class == ErrorKind::KindNotServed,
-            None => self.clusters.get(cluster).is_none(),
-        }
+        let is_watched = !self.refused.contains_key(&Source::Clusters);
+        self.is_unserved(Source::Clusters) || (is_watched && self.clusters.get(cluster).is_none())
+    }
+
+    /// Returns whether a kind is not served, and so has no objects.
+    pub fn is_unserved(&self, source: Source) -> bool {
+        self.unserved.is_believed(&source)
+    }
+
+    /// Returns whether an answer shows that there is no object of a kind: its watch has got the same answer for long enough.
+    pub fn is_known_absence(&self, source: Source, failure: &Failure) -> bool {
+        failure.class == ErrorKind::KindNotServed && self.is_unserved(source)
     }
 
     /// Returns a kind that can't be watched, with the reason.
@@ -222,22 +234,35 @@ impl Store {
         }
     }
 
+    /// Records that a kind is watched again. Returns whether it was not.
+    pub fn permit(&mut self, source: Source) -> bool {
+        self.failing.remove(&source);
+        self.unserved.end(&source);
+        self.refused.remove(&source).is_some()
+    }
+
     /// Records that a watch failed. A kind that can't be listed at all is reported, and not waited for. Returns whether this
     /// changed the recorded state.
-    pub fn refuse(&mut self, source: Source, failure: Failure) -> bool {
+    pub fn refuse(&mut self, source: Source, failure: Failure, now: Monotonic) -> bool {
+        let was_unserved = self.is_unserved(source);
+        if failure.class != ErrorKind::KindNotServed {
+            self.unserved.end(&source);
+        } else if self.unserved.believes(source, now) && !was_unserved {
+            // There are no objects of it. If DPF is gone, its clusters may still exist.
+            match source {
+                Source::Applications => self.applications = Cache::default(),
+                Source::Projects => self.projects = Cache::default(),
+                Source::Services | Source::Clusters | Source::Secrets => {}
+            }
+        }
+        let has_changed = was_unserved != self.is_unserved(source);
         let is_refusal = matches!(failure.class, ErrorKind::Forbidden | ErrorKind::KindNotServed);
         let is_known = self.refused.get(&source).is_some_and(|before| before.class == failure.class);
         let mut fails_from_the_start = || {
             !self.is_listed(source) && self.failing.entry(source).or_default().count_of_first_list(&failure)
         };
         if is_known || !(is_refusal || fails_from_the_start()) {
-            return false;
-        }
-        // If the kind is not served, there are no objects of it. If DPF is gone, its clusters may still exist.
-        match (source, failure.class) {
-            (Source::Applications, ErrorKind::KindNotServed) => self.applications = Cache::default(),
-            (Source::Projects, ErrorKind::KindNotServed) => self.projects = Cache::default(),
-            _ => {}
+            return has_changed;
         }
         self.refused.insert(source, failure);
         true

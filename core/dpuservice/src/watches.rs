@@ -18,6 +18,7 @@ use lockstep_engine::backoff::Backoff;
 use lockstep_engine::object::{Kind, Name, ResourceVersion};
 use lockstep_engine::operator::{Control, Outbox};
 use lockstep_engine::recording::Traits;
+use lockstep_engine::time::Now;
 use serde_json::Value;
 
 use crate::key::{BACKOFF, Key, RECONCILERS};
@@ -118,8 +119,7 @@ impl Control for Controller {
                 self.store.refuses_refresh = false;
             }
         }
-        self.store.failing.remove(&source);
-        if self.store.refused.remove(&source).is_some() {
+        if self.store.permit(source) {
             self.wake_everything();
         }
     }
@@ -220,9 +220,9 @@ impl Control for Controller {
         }
     }
 
-    fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
+    fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure, now: Now) {
         if let Some(source) = Source::of(kind)
-            && self.store.refuse(source, failure)
+            && self.store.refuse(source, failure, now.monotonic)
         {
             self.wake_everything();
         }

@@ -40,6 +40,7 @@ pub mod cache;
 pub mod conditions;
 pub mod digest;
 pub mod document;
+pub mod doubts;
 pub mod duration;
 pub mod finalizer;
 pub mod image;

@@ -125,7 +125,7 @@ pub trait Control: Reconcile {
     }
 
     /// Handles [`Event::WatchFailed`]. The driver of the machine repeats the watch in any case.
-    fn watch_failed(&mut self, _kind: &Arc<Kind>, _failure: Failure) {}
+    fn watch_failed(&mut self, _kind: &Arc<Kind>, _failure: Failure, _now: Now) {}
 }
 
 /// The output of a decision besides the pass's own actions. It is added to the same step.
@@ -250,7 +250,7 @@ impl<C: Control> Machine for Operator<C> {
             Event::ListCompleted { kind } => self.controller.list_completed(&kind),
             Event::Applied { kind, object } => self.controller.observed(&kind, &object),
             Event::Deleted { kind, object } => self.controller.vanished(&kind, &object),
-            Event::WatchFailed { kind, failure } => self.controller.watch_failed(&kind, failure),
+            Event::WatchFailed { kind, failure } => self.controller.watch_failed(&kind, failure, now),
             Event::Finished { id, outcome } => {
                 self.controller.outbox().recorder.finished(id, &outcome, now.monotonic);
                 self.scheduler.finish(&mut self.controller, id, outcome, now, &mut step);

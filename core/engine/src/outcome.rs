@@ -69,7 +69,7 @@ impl Failure {
         )
     }
 
-    /// Returns whether the object of the request does not exist. A kind that is not served has no objects.
+    /// Returns whether the object of the request may not exist any more. Only a read shows whether that is so.
     pub fn is_absence(&self) -> bool {
         matches!(self.class, ErrorKind::NotFound | ErrorKind::KindNotServed)
     }
@@ -174,7 +174,7 @@ impl Answer for Outcome {
 
     fn found(self) -> Result<Option<Arc<Value>>, Failure> {
         match self {
-            Err(failure) if failure.is_absence() => Ok(None),
+            Err(failure) if failure.class == ErrorKind::NotFound => Ok(None),
             outcome => outcome.object().map(Some),
         }
     }
@@ -247,8 +247,7 @@ mod tests {
         assert_eq!(read().object(), Ok(object.clone()));
         let failed = |class| Outcome::Err(Failure::new(class, "no"));
         for class in ErrorKind::ALL {
-            let is_absence = matches!(class, ErrorKind::NotFound | ErrorKind::KindNotServed);
-            assert_eq!(failed(class).found().is_ok(), is_absence, "{class}");
+            assert_eq!(failed(class).found().is_ok(), class == ErrorKind::NotFound, "{class}");
             assert_eq!(failed(class).object(), Err(Failure::new(class, "no")));
         }
     }

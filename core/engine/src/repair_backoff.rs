@@ -18,6 +18,14 @@ const QUIET_MIN: Duration = Duration::from_secs(30);
 /// After this many repairs in a row, it is reported that another client keeps changing the object.
 const CONTESTED_AFTER: u32 = 4;
 
+/// Returns what is reported of an object that another client keeps changing.
+pub fn contested(object: &str) -> String {
+    format!(
+        "another client or an admission webhook keeps changing or removing {object}, so it is repaired every five minutes at worst; \
+         stop that client (metadata.managedFields names the writers)"
+    )
+}
+
 /// The objects that were repaired recently. A key identifies an object and its content.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RepairBackoff<K> {

@@ -115,6 +115,14 @@ impl ConditionCause {
         Self { reason: reason::WAITING_FOR_DELETION, message, retry: true }
     }
 
+    /// It is said that the API version of a resource to remove is not served.
+    pub fn unserved(what: &str, api_version: &str) -> Self {
+        let message = format!(
+            "{what}: {api_version} is not served; if that lasts for a minute, the object counts as gone"
+        );
+        Self { reason: reason::PRUNE_FAILED, message, retry: true }
+    }
+
     /// An object of that name belongs to another owner.
     pub fn conflict(what: &str, owner: &str) -> Self {
         let message = format!(

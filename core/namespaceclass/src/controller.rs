@@ -81,17 +81,18 @@ impl Controller {
 
     /// Stores the kinds that API versions serve. An API version that is not served has no kinds. One whose discovery failed
     /// is discovered again later.
-    pub(super) fn learn(&mut self, asked: &BTreeSet<String>, outcomes: Vec<Outcome>) {
+    pub(super) fn learn(&mut self, asked: &BTreeSet<String>, outcomes: Vec<Outcome>, now: Now) {
         for (api_version, outcome) in asked.iter().zip(outcomes) {
-            let kinds = match outcome.kinds() {
-                Ok(kinds) => kinds,
-                Err(failure) if failure.class == ErrorKind::KindNotServed => Vec::new(),
+            match outcome.kinds() {
+                Ok(kinds) => self.store.kinds.learn(api_version, kinds),
+                Err(failure) if failure.class == ErrorKind::KindNotServed => {
+                    self.store.kinds.miss(api_version, now);
+                }
                 Err(failure) => {
                     self.store.kinds.fail(api_version, failure);
                     continue;
                 }
-            };
-            self.store.kinds.learn(api_version, kinds);
+            }
             self.unwatch_gone(api_version);
         }
     }

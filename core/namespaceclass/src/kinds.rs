@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockstep_engine::action::Failure;
+use lockstep_engine::doubts::Doubts;
 use lockstep_engine::object::Kind;
+use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 
 /// The kinds that the cluster serves, by API version, as far as they were discovered.
@@ -13,6 +15,9 @@ pub struct Kinds {
     served: BTreeMap<String, BTreeMap<String, Arc<Kind>>>,
     /// The API versions whose discovery failed.
     failed: BTreeMap<String, Failure>,
+    /// The API versions that are said not to be served.
+    #[serde(default)]
+    unserved: Doubts<String>,
 }
 
 impl Kinds {
@@ -25,7 +30,20 @@ impl Kinds {
     pub fn learn(&mut self, api_version: &str, served: Vec<Arc<Kind>>) {
         let by_name = served.into_iter().map(|kind| (kind.kind.clone(), kind)).collect();
         self.failed.remove(api_version);
+        self.unserved.end(&api_version.to_owned());
         self.served.insert(api_version.to_owned(), by_name);
+    }
+
+    /// Records the answer that an API version is not served, and so has no kinds.
+    pub fn miss(&mut self, api_version: &str, now: Now) {
+        self.failed.remove(api_version);
+        self.unserved.believes(api_version.to_owned(), now.monotonic);
+        self.served.insert(api_version.to_owned(), BTreeMap::new());
+    }
+
+    /// Returns whether that answer may not last. Then objects of its kinds may still exist.
+    pub fn may_return(&self, api_version: &str) -> bool {
+        self.unserved.is_doubted(&api_version.to_owned())
     }
 
     /// Records that discovery of an API version failed. A failure of the same class as before keeps its message. A changed

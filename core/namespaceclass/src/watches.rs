@@ -209,7 +209,7 @@ impl Control for Controller {
         }
     }
 
-    fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure) {
+    fn watch_failed(&mut self, kind: &Arc<Kind>, failure: Failure, _: Now) {
         // Discovery may be stale, so this is done each time that the watch gets this answer.
         if failure.class == ErrorKind::KindNotServed {
             self.not_served(kind);

@@ -70,6 +70,9 @@ impl Range<'_> {
     }
 }
 
+/// For how long at most a kind is said not to be served that is. It was observed for one request (kubernetes/kubernetes#71218).
+const TRANSIENT_MS: u64 = 10_000;
+
 struct Draw<'a> {
     random: Random,
     moments: Vec<u64>,
@@ -128,7 +131,8 @@ impl Draw<'_> {
     fn fault(&mut self, name: &str) -> Fault {
         let what = self.what(name);
         let from_ms = self.time();
-        let length = 1 + self.millis(600_000);
+        let is_transient = name == ErrorKind::KindNotServed.name();
+        let length = 1 + if is_transient { self.below(TRANSIENT_MS) } else { self.millis(600_000) };
         let often = what.targets_requests();
         let is_crash = matches!(what, What::CrashBefore { .. } | What::CrashAfter { .. });
         let times = if is_crash { 1 + self.below(3) } else { 1 + self.millis(64) };

@@ -135,8 +135,9 @@ pub enum What {
 
 impl What {
     /// The names of all kinds of faults, without operations.
-    pub const NAMES: [&str; 24] = [
+    pub const NAMES: [&str; 25] = [
         "not_found",
+        "kind_not_served",
         "already_exists",
         "conflict",
         "invalid",

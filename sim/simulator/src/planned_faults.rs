@@ -123,6 +123,19 @@ impl PlannedFaults {
         action: &Action,
         wanted: fn(&What) -> bool,
     ) -> Option<What> {
+        let target = || action.target().map(ToString::to_string).unwrap_or_default();
+        let wanted = |what: &What| wanted(what) && !is_a_lie(what, action);
+        self.next_fault(at, process, action.name(), wanted, target)
+    }
+
+    fn next_fault(
+        &mut self,
+        at: Duration,
+        process: usize,
+        action: &'static str,
+        wanted: impl Fn(&What) -> bool,
+        target: impl Fn() -> String,
+    ) -> Option<What> {
         if self.over {
             return None;
         }
@@ -130,16 +143,15 @@ impl PlannedFaults {
         for index in 0..self.plan.faults.len() {
             let fault = &self.plan.faults[index];
             let open = self.left[index] > 0 && (fault.from_ms..fault.until_ms).contains(&now);
-            let aimed = fault.aim.as_deref().is_none_or(|aim| aim == action.name())
+            let aimed = fault.aim.as_deref().is_none_or(|aim| aim == action)
                 && self.concerns(fault.controller.as_ref(), process);
-            if !open || !aimed || !wanted(&fault.what) || is_a_lie(&fault.what, action) {
+            if !open || !aimed || !wanted(&fault.what) {
                 continue;
             }
             if self.dice[index].below(1000) < u64::from(fault.per_mille) {
                 self.left[index] -= 1;
                 let what = fault.what.clone();
-                let target = action.target().map(ToString::to_string).unwrap_or_default();
-                self.struck(index, at, Some(action.name()), format!("{} {target}", action.name()));
+                self.struck(index, at, Some(action), format!("{action} {}", target()));
                 return Some(what);
             }
         }
@@ -164,10 +176,9 @@ fn millis(at: Duration) -> u64 {
     u64::try_from(at.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns whether a failure would be a false answer: a controller must believe from a read that there is no such object, or
-/// no such kind.
+/// Returns whether a failure would be a false answer: a controller must believe from a read that there is no such object.
 fn is_a_lie(what: &What, action: &Action) -> bool {
-    matches!(what, What::Fail { class: ErrorKind::NotFound | ErrorKind::KindNotServed, .. })
+    matches!(what, What::Fail { class: ErrorKind::NotFound, .. })
         && matches!(
             action,
             Action::Kube(KubeRequest::Get { .. } | KubeRequest::List { .. } | KubeRequest::Discover { .. })
@@ -195,6 +206,14 @@ impl FaultModel for PlannedFaults {
             }
             _ => FaultVerdict::Served,
         }
+    }
+
+    /// The first request of a watch fails like the others.
+    fn refuses_list(&mut self, at: Duration, process: usize, kind: &Kind) -> Option<Failure> {
+        let wanted = |what: &What| matches!(what, What::Fail { class: ErrorKind::KindNotServed, .. });
+        let target = || kind.to_string();
+        self.next_fault(at, process, "watch", wanted, target)?;
+        Some(Failure::new(ErrorKind::KindNotServed, "injected"))
     }
 
     fn delay(&mut self, at: Duration, process: usize, hop: Transit<'_>) -> Duration {

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use lockstep_sim::cluster::What;
+use lockstep_engine::object::ObjectRef;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
 use super::objects::{DPF, NAMESPACE, UPGRADE};
+use super::scenarios;
 
 /// An object of a ready bridge, and a change of it by another client.
 struct Contest {
@@ -22,30 +23,21 @@ impl Contest {
         bench.get(kind, namespace, name).pointer(self.field).cloned().unwrap_or_default()
     }
 
-    fn change(&self, bench: &mut Bench) {
-        let (kind, namespace, name) = self.object;
-        bench.merge(kind, namespace, name, &self.change);
-    }
-
     /// The other client restores its value whenever the Bridge has written its own. Returns the number of writes by the Bridge.
     fn go_on_for(&self, bench: &mut Bench, time: Duration) -> usize {
+        let (kind, namespace, name) = self.object;
         let wanted = self.value(bench);
         bench.cluster.journal.clear();
         let end = bench.cluster.elapsed() + time;
         while bench.cluster.elapsed() < end {
             if self.value(bench) == wanted {
-                self.change(bench);
+                bench.merge(kind, namespace, name, &self.change);
             }
             bench.cluster.advance(Duration::from_millis(100));
         }
-        let (kind, _, name) = self.object;
-        let carried = bench.cluster.journal.iter().filter_map(|entry| match &entry.what {
-            What::Carried(carried) => Some(&carried.action),
-            _ => None,
-        });
-        let is_it =
-            |target: &lockstep_engine::object::ObjectRef| target.kind.kind == kind && target.name == name;
-        let writes = carried.filter(|action| action.is_write() && action.target().is_some_and(is_it)).count();
+        let is_it = |target: &ObjectRef| target.kind.kind == kind && target.name == name;
+        let actions = bench.cluster.carried().map(|(_, carried)| &carried.action);
+        let writes = actions.filter(|action| action.is_write() && action.target().is_some_and(is_it)).count();
         bench.cluster.advance(Duration::from_mins(30));
         assert_eq!(self.value(bench), wanted, "{kind} {name}");
         writes
@@ -96,12 +88,7 @@ fn repairs_slow_down() {
 #[test]
 fn a_contested_cluster_is_reported_until_it_is_left_alone() {
     for kind in ["HostedCluster", "NodePool"] {
-        let (mut bench, contest) = (Bench::ready(), label_of(kind));
-        bench.transitions();
-        for _ in 0..100 {
-            contest.change(&mut bench);
-            bench.cluster.advance(Duration::from_millis(100));
-        }
+        let mut bench = scenarios::contested_object(kind);
         let (applied, message) = bench.condition("prod", "SpecApplied");
         assert_eq!(applied, "False/Contested");
         let expected = format!(
@@ -120,11 +107,7 @@ fn a_contested_cluster_is_reported_until_it_is_left_alone() {
 /// A change of the spec is no repair.
 #[test]
 fn a_change_of_a_contested_cluster_is_applied_at_once() {
-    let (mut bench, contest) = (Bench::ready(), label_of("HostedCluster"));
-    for _ in 0..100 {
-        contest.change(&mut bench);
-        bench.cluster.advance(Duration::from_millis(100));
-    }
+    let mut bench = scenarios::contested();
     assert_eq!(bench.condition("prod", "SpecApplied").0, "False/Contested");
     bench.change("prod", &json!({ "ocpReleaseImage": UPGRADE }));
     bench.cluster.advance(Duration::from_secs(1));

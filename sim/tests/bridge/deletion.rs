@@ -161,6 +161,54 @@ fn a_forbidden_cleanup_is_reported_and_skipped() {
     assert!(bench.events().contains(warning), "{}", bench.events());
 }
 
+/// A permission can be missing for a moment, while it is written again.
+#[test]
+fn a_cleanup_that_is_forbidden_for_a_moment_is_complete() {
+    let mut bench = Bench::ready();
+    let copy = "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig";
+    let mut reads = 0;
+    bench.cluster.interfere(move |_, action| {
+        let is_read = action.target().is_some_and(|it| it.name == copy) && action.name() == "get";
+        reads += u32::from(is_read);
+        // HyperShift has deleted its objects by the time of the third read.
+        if is_read && reads > 2 && reads < 5 {
+            FaultVerdict::failed(ErrorKind::Forbidden)
+        } else {
+            FaultVerdict::Served
+        }
+    });
+    bench.delete("DPFHCPBridge", NAMESPACE, "prod");
+    bench.cluster.advance(Duration::from_mins(5));
+    assert_eq!(bench.bridge("prod"), Value::Null);
+    assert_eq!(bench.get("Secret", DPF, copy), Value::Null);
+    assert_eq!(bench.get("DPUCluster", DPF, "dpus")["spec"]["kubeconfig"], Value::Null);
+    assert!(!bench.events().contains("CleanupForbidden"), "{}", bench.events());
+}
+
+/// A starting API server or a proxy answers like this, also if there are objects of the kind.
+#[test]
+fn objects_of_a_kind_that_is_not_served_for_a_moment_are_removed() {
+    let copy = "dpf-hcp-bridge-system-prod-dpucluster-kubeconfig";
+    for kind in ["HostedCluster", "NodePool", "Secret", "DPUCluster"] {
+        let mut bench = Bench::ready();
+        let mut reads = 0;
+        bench.cluster.interfere(move |_, action| {
+            let is_read = action.target().is_some_and(|it| it.kind.kind == kind) && action.name() == "get";
+            reads += u32::from(is_read);
+            if is_read && reads < 4 {
+                FaultVerdict::failed(ErrorKind::KindNotServed)
+            } else {
+                FaultVerdict::Served
+            }
+        });
+        bench.delete("DPFHCPBridge", NAMESPACE, "prod");
+        bench.cluster.advance(Duration::from_mins(10));
+        assert_eq!(bench.bridge("prod"), Value::Null, "{kind}");
+        assert_eq!(bench.get("Secret", DPF, copy), Value::Null, "{kind}");
+        assert_eq!(bench.get("DPUCluster", DPF, "dpus")["spec"]["kubeconfig"], Value::Null, "{kind}");
+    }
+}
+
 /// The control plane would go on without its bridge.
 #[test]
 fn a_bridge_stays_as_long_as_its_hosted_cluster_may_not_be_deleted() {

@@ -278,18 +278,24 @@ pub(super) fn annotate(bench: &mut Bench, what: &str, how: &Value) {
     bench.merge("HostedCluster", NAMESPACE, "prod", &annotations);
 }
 
-/// An upgrade that waits for the nodes.
 /// Another client keeps changing the HostedCluster.
 pub(super) fn contested() -> Bench {
+    contested_object("HostedCluster")
+}
+
+/// Another client keeps changing a label of the HostedCluster or the NodePool.
+pub(super) fn contested_object(kind: &str) -> Bench {
     let mut bench = Bench::ready();
+    bench.transitions();
+    let labels = json!({ "dpf.hcp.bridge.com/cluster-type": "theirs" });
     for _ in 0..100 {
-        let labels = json!({ "dpf.hcp.bridge.com/cluster-type": "theirs" });
-        bench.merge("HostedCluster", NAMESPACE, "prod", &json!({ "metadata": { "labels": labels } }));
+        bench.merge(kind, NAMESPACE, "prod", &json!({ "metadata": { "labels": labels } }));
         bench.cluster.advance(Duration::from_millis(100));
     }
     bench
 }
 
+/// An upgrade that waits for the nodes.
 pub(super) fn upgrade_under_way() -> Bench {
     after(|bench| {
         annotate(bench, hypershift::NODES, &json!(hypershift::NO_NODES));

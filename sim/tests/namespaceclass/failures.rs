@@ -132,6 +132,33 @@ fn a_kind_that_an_apply_or_a_read_does_not_find_is_discovered_again() {
     }
 }
 
+/// A starting API server or a proxy answers like this, also if there are objects of the kind.
+#[test]
+fn resources_of_a_kind_that_is_not_served_for_a_moment_are_removed() {
+    for name in ["get", "discover"] {
+        let mut bench = Bench::new();
+        bench.define("web", &[settings("a", "1"), settings("b", "1")]);
+        bench.namespace("team", Some("web"));
+        bench.settle();
+        let mut answers = 0;
+        bench.cluster.interfere(move |_, action| {
+            let is_other = action.target().is_some_and(|it| it.kind.kind != "ConfigMap");
+            let fits = action.name() == name && !is_other;
+            answers += u32::from(fits);
+            if fits && answers < 4 {
+                FaultVerdict::failed(ErrorKind::KindNotServed)
+            } else {
+                FaultVerdict::Served
+            }
+        });
+        bench.update("web", &[settings("a", "1")]);
+        bench.cluster.crash(0, Some(Duration::ZERO));
+        bench.cluster.advance(Duration::from_mins(5));
+        assert!(bench.config_map("team", "a").is_some(), "{name}");
+        assert!(bench.config_map("team", "b").is_none(), "{name}");
+    }
+}
+
 #[test]
 fn a_jumping_wall_clock_changes_nothing() {
     for jump in [-86_400_000, 86_400_000] {

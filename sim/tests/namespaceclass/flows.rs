@@ -241,7 +241,7 @@ fn failed_in_any_way_at_any_action_every_flow_ends_the_same() {
 
 fn is_a_lie(carried: &Carried, fate: &FaultVerdict) -> bool {
     matches!(carried.action, Action::Kube(KubeRequest::Get { .. }))
-        && [ErrorKind::NotFound, ErrorKind::KindNotServed].map(FaultVerdict::failed).contains(fate)
+        && *fate == FaultVerdict::failed(ErrorKind::NotFound)
         && carried.failed.is_none()
 }
 

@@ -4,17 +4,15 @@
 
 use std::time::Duration;
 
+use lockstep_engine::repair_backoff;
+
 use crate::model::managed_object::ManagedObject;
 use crate::snapshot::BridgeSnapshot;
 
 /// Returns what is reported of the one that another client keeps changing.
 pub fn message(snapshot: &BridgeSnapshot<'_>) -> Option<String> {
     let (object, _) = contested(snapshot).next()?;
-    Some(format!(
-        "another client or an admission webhook keeps changing or removing {}, so it is repaired every five minutes at worst; stop \
-         that client (metadata.managedFields names the writers)",
-        object.title()
-    ))
+    Some(repair_backoff::contested(object.title()))
 }
 
 /// Returns for how much longer that is reported.

@@ -9,7 +9,7 @@
 //! The address of a cluster is released only when the cluster is gone: the bridge's own L2Advertisement and IPAddressPool are
 //! deleted last.
 //!
-//! Everything is read again each time, so a crash at any point does no harm. If a CRD is gone, its objects count as gone.
+//! Everything is read again each time, so a crash at any point does no harm. If a CRD is gone for a minute, its objects count as gone.
 //! Objects that do not belong to the bridge are not changed. The garbage collector deletes the Secrets in the bridge's own
 //! namespace after the bridge: HyperShift needs them until its cluster is gone.
 //!
@@ -22,7 +22,7 @@ use std::time::Duration;
 use lockstep_crds::bridge::DPFHCPBridgeStatus;
 use lockstep_engine::action::{Action, Answer as _, ErrorKind, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::conditions::{self, Finding, Status};
-use lockstep_engine::object::{Name, ObjectRef, Uid, is_controlled_by, is_deleting, precondition, text};
+use lockstep_engine::object::{Name, Uid, is_controlled_by, is_deleting, precondition, text};
 use lockstep_engine::recorder::Severity;
 use lockstep_engine::scheduler::{Next, Verdict};
 use lockstep_engine::time::Now;
@@ -34,6 +34,7 @@ use crate::controller::Controller;
 use crate::desired::secret_copy;
 use crate::model::Lookup;
 use crate::model::bridge::Bridge;
+use crate::model::cleanup_target::CleanupTarget;
 use crate::model::secret::SecretRole;
 use crate::names::{self, FINALIZER, bridge_ref, condition, reason};
 use crate::phase::Phase;
@@ -42,10 +43,6 @@ use crate::{events, retry, status};
 
 /// The interval at which the remaining objects are read again.
 const RECHECK: Duration = Duration::from_secs(10);
-
-/// For how long a removal must be forbidden until the deletion continues without it: a permission can be missing for a moment, while
-/// it is written again.
-const FORBIDDEN_FOR: Duration = Duration::from_mins(1);
 
 /// What a deletion waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -70,64 +67,6 @@ pub struct Removal {
     /// The objects that still exist.
     left: Vec<CleanupTarget>,
     failures: Vec<(CleanupTarget, Failure)>,
-}
-
-/// The objects to remove, in the order of their removal ("Cleanup Operations").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CleanupTarget {
-    /// The HostedCluster.
-    HostedCluster,
-    /// The NodePool.
-    NodePool,
-    /// The DPUCluster's reference to the kubeconfig.
-    Reference,
-    /// The kubeconfig beside the DPUCluster.
-    Kubeconfig,
-    /// The bridge's own L2Advertisement.
-    Advertisement,
-    /// The bridge's own IPAddressPool.
-    Pool,
-}
-
-impl CleanupTarget {
-    const ALL: [Self; 6] = [
-        Self::HostedCluster,
-        Self::NodePool,
-        Self::Reference,
-        Self::Kubeconfig,
-        Self::Advertisement,
-        Self::Pool,
-    ];
-
-    fn title(self, key: &Name, bridge: &Bridge) -> String {
-        match self {
-            Self::Reference => "the DPUCluster's reference to the kubeconfig".to_owned(),
-            Self::Kubeconfig => "the DPUCluster's kubeconfig".to_owned(),
-            Self::HostedCluster | Self::NodePool | Self::Advertisement | Self::Pool => {
-                let Some(object) = self.object(key, bridge) else { return String::new() };
-                format!("{} {}/{}", object.kind.kind, object.namespace.unwrap_or_default(), object.name)
-            }
-        }
-    }
-
-    /// Returns whether the removal continues without it if it is forbidden: it is in a namespace of another owner. A pool that is
-    /// left would keep its address from everyone else.
-    const fn is_optional(self) -> bool {
-        matches!(self, Self::Reference | Self::Kubeconfig)
-    }
-
-    /// Returns the object, if the bridge can have it.
-    fn object(self, key: &Name, bridge: &Bridge) -> Option<ObjectRef> {
-        let dpu_cluster = bridge.dpu_cluster.as_ref();
-        Some(match self {
-            Self::HostedCluster => key.object(&names::hosted_cluster()),
-            Self::NodePool => key.object(&names::node_pool()),
-            Self::Reference => dpu_cluster?.object(&names::dpu_cluster()),
-            Self::Kubeconfig => SecretRole::Kubeconfig.copy(key, dpu_cluster)?.object(&names::secret()),
-            Self::Advertisement => bridge.own_pool.as_ref()?.object(&names::advertisement()),
-            Self::Pool => bridge.own_pool.as_ref()?.object(&names::pool()),
-        })
-    }
 }
 
 impl Controller {
@@ -198,8 +137,17 @@ impl Controller {
     ) -> Next<Stage> {
         let Some(bridge) = self.store.bridges.get(key) else { return Next::Done(Verdict::Converged) };
         let mut removal = Removal::default();
-        let found = outcomes.into_iter().map(Outcome::found);
-        let found: Vec<(CleanupTarget, Lookup<Arc<Value>>)> = targets.into_iter().zip(found).collect();
+        let memory = self.store.memories.entry(key.clone()).or_default();
+        let found =
+            targets.into_iter().zip(outcomes.into_iter().map(Outcome::found)).map(|(target, found)| {
+                let is_unserved = is_unserved(&found);
+                if !is_unserved {
+                    memory.unserved.end(&target);
+                }
+                let is_gone = is_unserved && memory.unserved.believes(target, now.monotonic);
+                (target, if is_gone { Ok(None) } else { found })
+            });
+        let found: Vec<(CleanupTarget, Lookup<Arc<Value>>)> = found.collect();
         // The copies of two bridges can have one name, because namespaces and names contain hyphens. Then the reference is to the
         // copy of the other bridge.
         let copy =
@@ -253,8 +201,8 @@ impl Controller {
         let (let_be, failures): (Vec<_>, Vec<_>) = failures.into_iter().partition(is_let_be);
         let left: Vec<CleanupTarget> =
             left.iter().copied().filter(|target| let_be.iter().all(|(other, _)| other != target)).collect();
-        let is_last = left.is_empty() && failures.is_empty();
-        let (left, failures, let_be) = if is_last && self.is_forbidden_briefly(key, &let_be, now) {
+        let is_brief = self.are_forbidden_briefly(key, &let_be, now);
+        let (left, failures, let_be) = if left.is_empty() && failures.is_empty() && is_brief {
             (let_be.iter().map(|(target, _)| *target).collect(), let_be, Vec::new())
         } else {
             (left, failures, let_be)
@@ -293,15 +241,19 @@ impl Controller {
         Next::Await(vec![status::write(key, bridge, &status)], Stage::Reporting(verdict))
     }
 
-    /// Returns whether the removals that are forbidden have not been so for long.
-    fn is_forbidden_briefly(&mut self, key: &Name, forbidden: &[(CleanupTarget, Failure)], now: Now) -> bool {
-        let memory = self.store.memories.entry(key.clone()).or_default();
-        if forbidden.is_empty() {
-            memory.forbidden_since = None;
-            return false;
-        }
-        let since = *memory.forbidden_since.get_or_insert(now.monotonic);
-        now.monotonic.since(since) < FORBIDDEN_FOR
+    /// Returns whether some of the removals that are forbidden have not been so for long: a permission can be missing for a moment,
+    /// while it is written again.
+    fn are_forbidden_briefly(
+        &mut self,
+        key: &Name,
+        forbidden: &[(CleanupTarget, Failure)],
+        now: Now,
+    ) -> bool {
+        let doubts = &mut self.store.memories.entry(key.clone()).or_default().forbidden;
+        doubts.keep(|target| forbidden.iter().any(|(other, _)| other == target));
+        // Each of them is recorded.
+        let brief = forbidden.iter().filter(|(target, _)| !doubts.believes(*target, now.monotonic));
+        brief.count() > 0
     }
 
     fn deletion_status_written(&mut self, key: &Name, outcomes: Vec<Outcome>) -> Result<(), Verdict> {
@@ -313,6 +265,10 @@ impl Controller {
         }
         Ok(())
     }
+}
+
+fn is_unserved(found: &Lookup<Arc<Value>>) -> bool {
+    matches!(found, Err(failure) if failure.class == ErrorKind::KindNotServed)
 }
 
 impl Removal {
@@ -332,6 +288,9 @@ impl Removal {
             Ok(None) => return,
             Err(failure) => {
                 self.left.push(target);
+                if failure.class == ErrorKind::KindNotServed {
+                    return;
+                }
                 self.failures.push((target, failure));
                 return;
             }

@@ -1,6 +1,5 @@
 //! The next missing write, and the time of the next reconcile.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -20,34 +19,25 @@ use crate::names::condition;
 use crate::snapshot::{BridgeSnapshot, KeyState, OwnedObject};
 use crate::{retry, status};
 
-/// Returns the next write toward the desired state, and when the first of those is due that wait because another client changes their
-/// objects.
+/// Returns the next write toward the desired state. Nothing is created or changed for a bridge whose DPUCluster is not valid. Stores
+/// when the first of the writes is due that wait because another client changes their objects.
 pub fn next_write(
     snapshot: &BridgeSnapshot<'_>,
     progress: &ReconcileProgress,
-) -> (Option<(ManagedObject, Action)>, Option<Monotonic>) {
-    let postponed = Cell::new(None);
-    let next = next_due_write(snapshot, progress, &postponed);
-    (next, postponed.get())
-}
-
-/// Returns the next write. Nothing is created or changed for a bridge whose DPUCluster is not valid.
-fn next_due_write(
-    snapshot: &BridgeSnapshot<'_>,
-    progress: &ReconcileProgress,
-    postponed: &Cell<Option<Monotonic>>,
-) -> Option<(ManagedObject, Action)> {
+    postponed: &mut Option<Monotonic>,
+) -> Option<(Written, Action)> {
     snapshot.dpu_cluster()?;
     let unmet = status::unmet(snapshot);
     let is_free =
         |object: ManagedObject| !progress.written.contains(&object) && snapshot.failure(object).is_none();
-    let write = |object: ManagedObject, write: Option<Action>| {
+    let mut write = |object: ManagedObject, write: Option<Action>| {
         let write = write.filter(|_| is_free(object))?;
-        if let Some(due) = snapshot.repair_due(&Written::of(object, &write)) {
-            postponed.set(postponed.get().into_iter().chain([due]).min());
+        let written = Written::of(object, &write);
+        if let Some(due) = snapshot.repair_due(&written) {
+            *postponed = postponed.iter().copied().chain([due]).min();
             return None;
         }
-        Some((object, write))
+        Some((written, write))
     };
     // A spec that changes during the pass may name another image than the one that the registry was queried for.
     let was_asked = release_image::may_give_image(snapshot);

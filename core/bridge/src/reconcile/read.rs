@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lockstep_engine::action::{Action, Answer as _, ErrorKind, KubeRequest, Outcome, ResolveImage};
+use lockstep_engine::action::{Action, Answer as _, KubeRequest, Outcome, ResolveImage};
 use lockstep_engine::image::ImageReference;
 use lockstep_engine::machine::Note;
 use lockstep_engine::object::{Name, ObjectRef};
@@ -243,9 +243,7 @@ impl Controller {
 /// Returns what has to be read, with the requests.
 fn reads(snapshot: &BridgeSnapshot<'_>) -> (Vec<Read>, Vec<Action>) {
     let mut reads = BTreeSet::new();
-    let refusal = snapshot.store.refusal(Source::DpuClusters).map(|failure| failure.class);
-    if snapshot.bridge.dpu_cluster.is_some() && refusal.is_some_and(|class| class != ErrorKind::KindNotServed)
-    {
+    if snapshot.bridge.dpu_cluster.is_some() && snapshot.refusal(Source::DpuClusters).is_some() {
         reads.insert(Read::DpuCluster);
     }
     for source in [Source::HostedClusters, Source::NodePools] {

@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, Answer, Failure, KubeRequest, Outcome, only};
+use lockstep_engine::action::{Action, Answer, ErrorKind, Failure, KubeRequest, Outcome, only};
 use lockstep_engine::object::Name;
 use lockstep_engine::scheduler::{Next, Verdict};
 use lockstep_engine::time::Now;
@@ -288,7 +288,7 @@ impl Controller {
             match outcome.object() {
                 Ok(object) => self.absorb_application(&Name::of(&object), &object),
                 // It is gone.
-                Err(failure) if failure.is_absence() => {}
+                Err(failure) if failure.class == ErrorKind::NotFound => {}
                 Err(failure) => failed = Some(failure),
             }
         }

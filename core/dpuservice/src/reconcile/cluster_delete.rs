@@ -16,6 +16,7 @@ use crate::key::Key;
 use crate::model::application::Index;
 use crate::model::secret::Secret;
 use crate::names::{self, CLUSTER_NAME, CLUSTER_NAMESPACE};
+use crate::source::Source;
 use crate::state::Controller;
 use crate::store::GIVES_UP_AFTER;
 
@@ -130,16 +131,16 @@ impl Controller {
     fn applications_surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
         let mut outcomes = outcomes.into_iter();
         let Some(survey) = outcomes.next() else { return Next::Done(lagging()) };
-        let found = match surveyed_or_end(survey) {
+        let found = match surveyed_or_end(&self.store, survey) {
             Ok(found) => found,
             Err(verdict) => return Next::Done(verdict),
         };
         match outcomes.next().map(Answer::found) {
             Some(Ok(Some(_))) => return Next::Done(lagging()),
-            Some(Err(failure)) => {
+            Some(Err(failure)) if !self.store.is_known_absence(Source::Clusters, &failure) => {
                 return Next::Done(Verdict::retry("reading the DPUCluster", &failure));
             }
-            Some(Ok(None)) | None => {}
+            Some(Ok(None) | Err(_)) | None => {}
         }
         // The state may have changed in the meantime.
         if self.store.is_wanted() && self.store.stays(key).is_some() {

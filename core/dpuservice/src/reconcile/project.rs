@@ -140,7 +140,7 @@ impl Controller {
     }
 
     fn servers_surveyed(&mut self, outcomes: Vec<Outcome>, now: Now) -> Next<Stage> {
-        let found = match surveyed_or_end(only(outcomes)) {
+        let found = match surveyed_or_end(&self.store, only(outcomes)) {
             Ok(found) => found,
             Err(verdict) => return Next::Done(verdict),
         };
@@ -194,7 +194,7 @@ impl Controller {
     }
 
     fn project_surveyed(&mut self, outcomes: Vec<Outcome>) -> Next<Stage> {
-        let left = match surveyed_or_end(only(outcomes)) {
+        let left = match surveyed_or_end(&self.store, only(outcomes)) {
             Ok(found) => !found.is_empty(),
             Err(verdict) => return Next::Done(verdict),
         };

@@ -197,7 +197,7 @@ impl Controller {
                     }
                 },
                 Doubt::First(cluster, first) => {
-                    let found = surveyed(outcome).unwrap_or_default();
+                    let found = surveyed(&self.store, outcome).unwrap_or_default();
                     let is_first =
                         |(name, app): &(Name, App)| *name == first && app.cluster == cluster && !app.deleting;
                     if found.iter().any(is_first) {

@@ -94,7 +94,7 @@ impl Controller {
     }
 
     fn removal_surveyed(&mut self, key: &Name, outcomes: Vec<Outcome>, now: Now) -> Next<Step> {
-        let found = match surveyed(only(outcomes)) {
+        let found = match surveyed(&self.store, only(outcomes)) {
             Ok(found) => found,
             Err(failure) => {
                 let verdict = Verdict::retry("listing Applications", &failure);

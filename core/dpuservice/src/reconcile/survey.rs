@@ -7,6 +7,8 @@ use lockstep_engine::scheduler::Verdict;
 use crate::model::application::App;
 use crate::model::owner::label_value;
 use crate::names::{self, ARGO_NAMESPACE};
+use crate::source::Source;
+use crate::store::Store;
 
 /// Returns the selector for the objects of a service, or of a cluster, by the labels with its namespace and name.
 pub(super) fn selector([namespace, name]: [&str; 2], of: &Name) -> String {
@@ -20,18 +22,18 @@ pub(super) fn survey(selector: String, metadata_only: bool) -> Action {
     Action::Kube(KubeRequest::List { kind: names::application(), scope })
 }
 
-/// Returns the Applications in the answer to a list; an empty list if the kind is not served.
-pub(super) fn surveyed(outcome: Outcome) -> Result<Vec<(Name, App)>, Failure> {
+/// Returns the Applications in the answer to a list; an empty list if the kind is known not to be served.
+pub(super) fn surveyed(store: &Store, outcome: Outcome) -> Result<Vec<(Name, App)>, Failure> {
     match outcome.objects() {
         Ok(objects) => {
             Ok(objects.iter().filter_map(|object| Some((Name::of(object), App::read(object)?))).collect())
         }
-        Err(failure) if failure.is_absence() => Ok(Vec::new()),
+        Err(failure) if store.is_known_absence(Source::Applications, &failure) => Ok(Vec::new()),
         Err(failure) => Err(failure),
     }
 }
 
 /// As [`surveyed`]; the error is the verdict with which a pass ends.
-pub(super) fn surveyed_or_end(outcome: Outcome) -> Result<Vec<(Name, App)>, Verdict> {
-    surveyed(outcome).map_err(|failure| Verdict::retry("listing Applications", &failure))
+pub(super) fn surveyed_or_end(store: &Store, outcome: Outcome) -> Result<Vec<(Name, App)>, Verdict> {
+    surveyed(store, outcome).map_err(|failure| Verdict::retry("listing Applications", &failure))
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lockstep_crds::dpuservice::DPUServiceStatus;
-use lockstep_engine::action::ErrorKind;
 use lockstep_engine::conditions::{self, Finding, Status};
 use lockstep_engine::object::Name;
 use lockstep_engine::time::Now;
@@ -44,7 +43,7 @@ pub fn waiting_for_applications(
 /// Returns which kind can't be watched during a deletion, and the consequence.
 fn unseen(store: &Store) -> Option<String> {
     let (source, failure) = store.unwatchable_kind()?;
-    if (source, failure.class) != (Source::Clusters, ErrorKind::KindNotServed) {
+    if source != Source::Clusters || !store.is_unserved(source) {
         return Some(unwatched(source, failure));
     }
     let follows = if store.is_wanted() {

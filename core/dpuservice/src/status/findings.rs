@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstep_engine::action::Failure;
 use lockstep_engine::conditions::{Finding, Status};
 use lockstep_engine::object::Name;
+use lockstep_engine::repair_backoff;
 
 use super::clusters::is_stale;
 use super::text::{ClusterMessage, grouped, list, state};
@@ -16,7 +17,7 @@ use crate::model::service::Service;
 use crate::names::{condition, reason};
 use crate::rollout::Withheld;
 use crate::store::Store;
-use crate::store::repairs::{CONTESTED, DIFFERS};
+use crate::store::repairs::DIFFERS;
 
 /// The input of the conditions.
 pub(super) struct Seen<'a> {
@@ -164,7 +165,7 @@ impl Seen<'_> {
             .fought_over
             .iter()
             .filter(|cluster| self.apps.contains_key(*cluster))
-            .map(|cluster| ClusterMessage::new(self.store, cluster, CONTESTED.to_owned()))
+            .map(|cluster| ClusterMessage::new(self.store, cluster, repair_backoff::contested("it")))
             .collect();
         let problems = [("can't be written", failures), ("do not stay as the spec says", fought_over)];
         let problems = problems.into_iter().filter(|(_, clusters)| !clusters.is_empty());

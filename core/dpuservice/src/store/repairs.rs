@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockstep_engine::object::{Name, ObjectRef};
 use lockstep_engine::pairs;
-use lockstep_engine::repair_backoff::RepairBackoff;
+use lockstep_engine::repair_backoff::{RepairBackoff, contested};
 use lockstep_engine::time::Now;
 use serde::{Deserialize, Serialize};
 
@@ -19,10 +19,6 @@ use super::cluster_access::Problem;
 /// Said of an object of which a repair waits.
 pub const DIFFERS: &str =
     "it differs from what was applied: another client or an admission webhook changes it";
-/// Said of an object that was repaired several times in a row.
-pub const CONTESTED: &str = "another client or an admission webhook keeps changing or removing it, so it is repaired every five \
-     minutes at worst; stop that client (metadata.managedFields names the writers)";
-
 /// One write, as far as a later one may repeat it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Written {
@@ -101,8 +97,8 @@ impl Repairs {
     /// Returns the problem with the only object that a reconcile writes, and until when it waits or is reported.
     pub fn problem(&self, by: &ObjectRef, waits: Option<Duration>, now: Now) -> Option<(Problem, Duration)> {
         let reported = self.contested(by, now).map(|(_, rest)| rest).min();
-        let message = if reported.is_some() { CONTESTED } else { DIFFERS };
-        let problem = Problem { message: message.to_owned(), passes: reported.is_none() };
+        let message = if reported.is_some() { contested("it") } else { DIFFERS.to_owned() };
+        let problem = Problem { message, passes: reported.is_none() };
         waits.or(reported).map(|delay| (problem, delay))
     }
 }

@@ -65,7 +65,7 @@ impl Control for Lookout {
     fn list_completed(&mut self, _: &Arc<Kind>) {}
     fn observed(&mut self, _: &Arc<Kind>, _: &Arc<Value>) {}
     fn vanished(&mut self, _: &Arc<Kind>, _: &Value) {}
-    fn watch_failed(&mut self, _: &Arc<Kind>, _: Failure) {}
+    fn watch_failed(&mut self, _: &Arc<Kind>, _: Failure, _: Now) {}
 }
 
 fn at(monotonic: Monotonic) -> Now {

@@ -168,7 +168,7 @@ impl Controller {
         match stage {
             Stage::ReadingClass(asked) => self.class_sought(name, &asked, outcomes, now),
             Stage::Discovering(work, asked) => {
-                self.learn(&asked, outcomes);
+                self.learn(&asked, outcomes, now);
                 self.survey(name, work, now)
             }
             Stage::ReadingLive(work, left_over) => self.surveyed(name, work, left_over, outcomes, now),
@@ -266,9 +266,16 @@ impl Controller {
                 // A later discovery of its version may have failed: what was found before remains known.
                 Some(_) => {}
                 None => {
+                    let what = format!("{} {}", resource.kind, resource.name);
                     if let Some(failure) = kinds.failure(&resource.api_version) {
-                        let what = format!("{} {}: finding its kind", resource.kind, resource.name);
-                        work.causes.push(ConditionCause::failed(&what, reason::PRUNE_FAILED, failure));
+                        work.causes.push(ConditionCause::failed(
+                            &format!("{what}: finding its kind"),
+                            reason::PRUNE_FAILED,
+                            failure,
+                        ));
+                        work.keep(resource);
+                    } else if kinds.may_return(&resource.api_version) {
+                        work.causes.push(ConditionCause::unserved(&what, &resource.api_version));
                         work.keep(resource);
                     }
                 }
@@ -314,7 +321,9 @@ impl Controller {
             }
         }
         for (resource, kind) in stale {
-            match self.judge(name, &work.binding, next(&mut outcomes)) {
+            let outcome = next(&mut outcomes);
+            self.notice_missing_kind(&kind, &outcome);
+            match self.judge(name, &work.binding, outcome) {
                 Ok(found) => work.surveyed_stale(resource, &kind, found),
                 Err(failure) => {
                     let what = format!("{} {}: reading it", resource.kind, resource.name);

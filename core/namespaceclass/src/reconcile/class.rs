@@ -75,7 +75,7 @@ impl Controller {
         match stage {
             Stage::Discovering(asked) => {
                 let retry_after = asks_to_be_left_alone(&outcomes);
-                self.learn(&asked, outcomes);
+                self.learn(&asked, outcomes, now);
                 let kinds = &self.store.kinds;
                 let class = self.store.classes.get(&name.to_owned());
                 let unknown = class.map(|class| self.undiscovered(name, class)).unwrap_or_default();

@@ -125,6 +125,11 @@ pub(super) const BUGS: &[Bug] = &[
         plant::<watches::IgnoresOwnWatch>,
     ),
     bug(
+        "believes_unserved_clusters",
+        "In the deletion of a bridge, one answer that a kind is not served means that its objects are gone.",
+        plant::<watches::BelievesUnserved>,
+    ),
+    bug(
         "waits_for_unserved_dpuclusters",
         "The deletion of a bridge waits for its DPUCluster although DPUClusters are not served any more.",
         plant::<watches::WaitsForUnserved>,

@@ -16,6 +16,21 @@ impl Flaw for IgnoresOwnWatch {
     }
 }
 
+/// Takes the answer that a kind is not served for the absence of the object.
+#[derive(Default)]
+pub(super) struct BelievesUnserved;
+
+impl Flaw for BelievesUnserved {
+    fn event(&mut self, mut event: Event) -> Option<Event> {
+        if let Event::Finished { outcome: Err(failure), .. } = &mut event
+            && failure.class == ErrorKind::KindNotServed
+        {
+            failure.class = ErrorKind::NotFound;
+        }
+        Some(event)
+    }
+}
+
 #[derive(Default)]
 pub(super) struct WaitsForUnserved(Asked);
 
