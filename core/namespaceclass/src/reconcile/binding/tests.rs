@@ -1,4 +1,4 @@
-use lockstep_engine::action::ErrorKind;
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::machine::Event;
 use serde_json::json;
 
