@@ -1,7 +1,12 @@
 //! Other clients that write to resources and namespaces: repairs have a backoff, and irrelevant writes trigger no reconcile.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
+use lockstep_engine::action::{Action, ErrorKind, Failure};
+use lockstep_engine::object::Kind;
+use lockstep_sim::cluster::{FaultModel, FaultVerdict};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, settings};
@@ -29,6 +34,46 @@ fn a_field_conflict_backs_off_is_reported_and_ends_when_the_other_manager_stops(
     bench.cluster.advance(Duration::from_mins(20));
     assert_eq!(bench.config_map("team", "a").expect("is there")["data"]["value"], "ours");
     assert!(bench.ready("team").starts_with("True ResourcesApplied"));
+}
+
+/// The API server answers at times that it does not serve config maps.
+struct Unserved(Rc<Cell<bool>>);
+
+impl FaultModel for Unserved {
+    fn fate(&mut self, _: u64, _: Duration, _: usize, action: &Action) -> FaultVerdict {
+        if action.name() == "discover" && self.0.get() {
+            FaultVerdict::failed(ErrorKind::KindNotServed)
+        } else {
+            FaultVerdict::Served
+        }
+    }
+
+    fn refuses_list(&mut self, _: Duration, _: usize, kind: &Kind) -> Option<Failure> {
+        (kind.kind == "ConfigMap" && self.0.get()).then(|| Failure::new(ErrorKind::KindNotServed, "injected"))
+    }
+}
+
+/// The history of the repairs is kept with the objects that are known of the kind.
+#[test]
+fn repairs_keep_their_backoff_although_their_kind_is_not_served_for_moments() {
+    let mut bench = Bench::new();
+    bench.define("web", &[settings("a", "ours")]);
+    bench.namespace("team", Some("web"));
+    bench.settle();
+    bench.cluster.journal.clear();
+    let is_unserved = Rc::<Cell<bool>>::default();
+    bench.cluster.weather = Box::new(Unserved(Rc::clone(&is_unserved)));
+    let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+    for second in 0..3600 {
+        is_unserved.set(second % 60 < 10);
+        if second % 60 == 0 {
+            bench.cluster.cut_watches(0, Some(&kind));
+        }
+        bench.merge("/api/v1/namespaces/team/configmaps/a", &json!({ "data": { "value": "theirs" } }));
+        bench.cluster.advance(Duration::from_secs(1));
+    }
+    let repairs = bench.carried().filter(|carried| carried.action.name() == "apply").count();
+    assert!((10..40).contains(&repairs), "{repairs} repairs in an hour");
 }
 
 #[test]

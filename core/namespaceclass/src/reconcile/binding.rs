@@ -191,13 +191,15 @@ impl Controller {
     /// reported by then: only applies are delayed.
     fn pace_repairs(&mut self, name: &str, work: &mut Work, now: Now) {
         let Some(drift_backoff) = self.store.drift_backoff.get_mut(name) else { return };
-        let content = &work.resolved.content;
+        let content = Arc::clone(&work.resolved.content);
         if !drift_backoff.settle(now.monotonic, |entry| content.keeps(entry)) {
             self.store.drift_backoff.remove(name);
             return;
         }
         work.postpone(drift_backoff, now.monotonic);
-        for (entry, unsettled) in drift_backoff.contested(now.monotonic) {
+        for (entry, unsettled) in
+            drift_backoff.contested(now.monotonic).filter(|(entry, _)| content.applies(entry))
+        {
             work.causes.push(ConditionCause::contested(&entry.title()));
             work.recheck_within(unsettled);
         }
