@@ -230,7 +230,7 @@ fn sim_finds_a_planted_bug_and_reports_a_failing_plan() {
     let help = succeeds(&run(folder.path(), &["sim", "--help"]));
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for default in [
-        "[default: 0..1000; for each bug 0..2000 with --planted, and 0..100 with --museum]",
+        "[default: 0..1000; for each bug 0..2000 with --planted, and 0..400 with --museum]",
         "[default: depends on the controller, 15m to 1h; 10m with --museum]",
     ] {
         assert!(help.contains(default), "{default:?} is not in {help}");

@@ -25,7 +25,7 @@ use crate::cli::choice::Choice;
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub(crate) struct Args {
-    /// The seeds to run, from A to B, without B [default: 0..1000; for each bug 0..2000 with --planted, and 0..100 with
+    /// The seeds to run, from A to B, without B [default: 0..1000; for each bug 0..2000 with --planted, and 0..400 with
     /// --museum]
     #[arg(long, value_name = "A..B", value_parser = input::seeds)]
     pub(super) seeds: Option<Seeds>,
@@ -102,7 +102,7 @@ pub(crate) struct Args {
     )]
     pub(super) planted: Option<String>,
 
-    /// Search for a published bug of another operator, planted in a small controller, or for all of them, with up to 100 seeds
+    /// Search for a published bug of another operator, planted in a small controller, or for all of them, with up to 400 seeds
     /// each, and print how many seeds and faults each takes
     #[arg(
         long,

@@ -57,7 +57,7 @@ pub(super) fn search(args: &Args, name: &str, stop: &Stop) -> Table {
 fn find(args: &Args, exhibit: &Exhibit, stop: &Stop) -> Row {
     let simulation = Simulation::new(exhibit.subject);
     let stormy: Duration = args.duration.unwrap_or(Search::default().stormy);
-    let search = Search { stormy, ..args.search(0..100, exhibit.subject) };
+    let search = Search { stormy, ..args.search(0..400, exhibit.subject) };
     let began = Instant::now();
     let summary =
         progress::of(&search, exhibit.bug, stop, |progress| search.run_while(&simulation, progress));
