@@ -148,20 +148,15 @@ impl Content {
     /// Returns whether an entry is still one of these, with the same content, and updates it: its index may have changed. One that
     /// is named, but can't be applied at present, is kept as well: its kind may return, or a variable may get its value again.
     pub fn keeps(&self, entry: &mut Arc<ClassResource>) -> bool {
-        let id = entry.id();
-        let Some(current) = self.entries.iter().find(|current| current.id() == id) else {
-            return self.named.contains(&id);
-        };
-        let is_same = (&current.content, &current.values) == (&entry.content, &entry.values);
-        if is_same {
-            *entry = Arc::clone(current);
+        // The content includes the kind and the name.
+        let is_it =
+            |other: &&Arc<ClassResource>| (&other.content, &other.values) == (&entry.content, &entry.values);
+        if let Some(kept) = self.entries.iter().find(is_it) {
+            *entry = Arc::clone(kept);
+            return true;
         }
-        is_same
-    }
-
-    /// Returns whether an entry is one of these, and not only kept.
-    pub fn applies(&self, entry: &Arc<ClassResource>) -> bool {
-        self.entries.iter().any(|current| Arc::ptr_eq(current, entry))
+        let id = entry.id();
+        self.named.contains(&id) && !self.entries.iter().any(|other| other.id() == id)
     }
 
     /// Returns the resources in a namespace. A class without variables has the same ones everywhere, so they are shared.

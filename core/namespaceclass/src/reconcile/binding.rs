@@ -197,9 +197,9 @@ impl Controller {
             return;
         }
         work.postpone(drift_backoff, now.monotonic);
-        for (entry, unsettled) in
-            drift_backoff.contested(now.monotonic).filter(|(entry, _)| content.applies(entry))
-        {
+        // A resource that can't be applied at present is reported as that alone.
+        let contested = drift_backoff.contested(now.monotonic);
+        for (entry, unsettled) in contested.filter(|(entry, _)| content.entries.contains(entry)) {
             work.causes.push(ConditionCause::contested(&entry.title()));
             work.recheck_within(unsettled);
         }
