@@ -38,6 +38,9 @@ use lockstep_sim::SystemUnderTest;
 
 pub use self::exhibit::{Class, Exhibit};
 
+/// Each bug is found within so many seeds, from the first one.
+pub const SEEDS_MAX: u64 = 400;
+
 /// Returns all exhibits, by controller.
 pub fn exhibits() -> impl Iterator<Item = &'static Exhibit> {
     let rooms = [

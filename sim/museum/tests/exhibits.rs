@@ -5,11 +5,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use lockstep_museum::{Exhibit, SOUND, exhibits};
+use lockstep_museum::{Exhibit, SEEDS_MAX, SOUND, exhibits};
 use lockstep_sim::{Search, Simulation, SystemUnderTest};
-
-/// Each bug is found within so many seeds.
-const SEEDS_MAX: u64 = 400;
 
 /// The seeds with failures of controllers without bugs that were fixed.
 const ONCE_FAILED: &[(&str, &[u64])] = &[

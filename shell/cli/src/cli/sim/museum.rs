@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use lockstep_museum::{Exhibit, exhibits};
+use lockstep_museum::{Exhibit, SEEDS_MAX, exhibits};
 use lockstep_sim::shrink::shrink;
 use lockstep_sim::{Search, Simulation};
 use serde::Serialize;
@@ -57,7 +57,7 @@ pub(super) fn search(args: &Args, name: &str, stop: &Stop) -> Table {
 fn find(args: &Args, exhibit: &Exhibit, stop: &Stop) -> Row {
     let simulation = Simulation::new(exhibit.subject);
     let stormy: Duration = args.duration.unwrap_or(Search::default().stormy);
-    let search = Search { stormy, ..args.search(0..400, exhibit.subject) };
+    let search = Search { stormy, ..args.search(0..SEEDS_MAX, exhibit.subject) };
     let began = Instant::now();
     let summary =
         progress::of(&search, exhibit.bug, stop, |progress| search.run_while(&simulation, progress));
