@@ -27,6 +27,7 @@ mod servers;
 mod syncs;
 #[path = "dpuservice/tolerance.rs"]
 mod tolerance;
+mod unserved;
 mod user;
 #[path = "dpuservice/watches.rs"]
 mod watches;

@@ -4,6 +4,7 @@ mod allocator;
 mod bystanders;
 mod recorded;
 mod refusal;
+mod unserved;
 
 mod namespaceclass {
     mod bad_input;

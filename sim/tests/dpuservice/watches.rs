@@ -6,14 +6,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use lockstep_dpuservice::names::FINALIZER;
-use lockstep_engine::action::{Action, ErrorKind, Failure};
+use lockstep_engine::action::{ErrorKind, Failure};
 use lockstep_engine::object::Kind;
 use lockstep_external::dpu_clusters::UNREACHABLE;
-use lockstep_sim::cluster::{FaultModel, FaultVerdict};
+use lockstep_sim::cluster::FaultModel;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, DPF, operator};
 use super::user::User as _;
+use crate::unserved::Unserved;
 
 /// Refuses to list the objects of one kind.
 struct Refused {
@@ -28,30 +29,12 @@ impl FaultModel for Refused {
     }
 }
 
-/// Answers that Applications are not served.
-struct Unserved(Rc<Cell<bool>>);
-
-impl FaultModel for Unserved {
-    fn fate(&mut self, _: u64, _: Duration, _: usize, action: &Action) -> FaultVerdict {
-        if action.name() == "list" && !self.0.get() {
-            FaultVerdict::failed(ErrorKind::KindNotServed)
-        } else {
-            FaultVerdict::Served
-        }
-    }
-
-    fn refuses_list(&mut self, _: Duration, _: usize, kind: &Kind) -> Option<Failure> {
-        (kind.kind == "Application" && !self.0.get())
-            .then(|| Failure::new(ErrorKind::KindNotServed, "injected"))
-    }
-}
-
 /// A starting API server or a proxy answers like this, also if there are objects of the kind.
 #[test]
 fn applications_that_are_not_served_for_a_moment_are_removed() {
     let mut bench = Bench::serving(&["dpu-cluster-01", "dpu-cluster-02"]);
-    let is_over = Rc::<Cell<bool>>::default();
-    bench.cluster.weather = Box::new(Unserved(Rc::clone(&is_over)));
+    let (unserved, is_over) = Unserved::new("Application", "list");
+    bench.cluster.weather = Box::new(unserved);
     bench.cluster.crash(bench.cluster.processes() - 1, Some(Duration::ZERO));
     bench.cluster.delete("DPUService", "default", "hbn");
     bench.cluster.advance(Duration::from_secs(30));
@@ -67,7 +50,7 @@ fn applications_that_are_not_served_for_a_moment_are_removed() {
 #[test]
 fn a_service_without_served_applications_is_gone_after_a_minute() {
     let mut bench = Bench::serving(&["dpu-cluster-01"]);
-    bench.cluster.weather = Box::new(Unserved(Rc::default()));
+    bench.cluster.weather = Box::new(Unserved::new("Application", "list").0);
     bench.cluster.crash(bench.cluster.processes() - 1, Some(Duration::ZERO));
     bench.cluster.delete("DPUService", "default", "hbn");
     bench.cluster.advance(Duration::from_mins(10));

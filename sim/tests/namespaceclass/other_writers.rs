@@ -1,15 +1,12 @@
 //! Other clients that write to resources and namespaces: repairs have a backoff, and irrelevant writes trigger no reconcile.
 
-use std::cell::Cell;
-use std::rc::Rc;
 use std::time::Duration;
 
-use lockstep_engine::action::{Action, ErrorKind, Failure};
 use lockstep_engine::object::Kind;
-use lockstep_sim::cluster::{FaultModel, FaultVerdict};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, settings};
+use crate::unserved::Unserved;
 
 #[test]
 fn a_field_conflict_backs_off_is_reported_and_ends_when_the_other_manager_stops() {
@@ -36,24 +33,7 @@ fn a_field_conflict_backs_off_is_reported_and_ends_when_the_other_manager_stops(
     assert!(bench.ready("team").starts_with("True ResourcesApplied"));
 }
 
-/// The API server answers at times that it does not serve config maps.
-struct Unserved(Rc<Cell<bool>>);
-
-impl FaultModel for Unserved {
-    fn fate(&mut self, _: u64, _: Duration, _: usize, action: &Action) -> FaultVerdict {
-        if action.name() == "discover" && self.0.get() {
-            FaultVerdict::failed(ErrorKind::KindNotServed)
-        } else {
-            FaultVerdict::Served
-        }
-    }
-
-    fn refuses_list(&mut self, _: Duration, _: usize, kind: &Kind) -> Option<Failure> {
-        (kind.kind == "ConfigMap" && self.0.get()).then(|| Failure::new(ErrorKind::KindNotServed, "injected"))
-    }
-}
-
-/// The history of the repairs is kept with the objects that are known of the kind.
+/// While its kind is not served, the resource is none that can be applied. That must not end the history of its repairs.
 #[test]
 fn repairs_keep_their_backoff_although_their_kind_is_not_served_for_moments() {
     let mut bench = Bench::new();
@@ -61,11 +41,11 @@ fn repairs_keep_their_backoff_although_their_kind_is_not_served_for_moments() {
     bench.namespace("team", Some("web"));
     bench.settle();
     bench.cluster.journal.clear();
-    let is_unserved = Rc::<Cell<bool>>::default();
-    bench.cluster.weather = Box::new(Unserved(Rc::clone(&is_unserved)));
+    let (unserved, is_over) = Unserved::new("ConfigMap", "discover");
+    bench.cluster.weather = Box::new(unserved);
     let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
     for second in 0..3600 {
-        is_unserved.set(second % 60 < 10);
+        is_over.set(second % 60 >= 10);
         if second % 60 == 0 {
             bench.cluster.cut_watches(0, Some(&kind));
         }

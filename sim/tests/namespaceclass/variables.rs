@@ -240,3 +240,20 @@ fn a_recording_with_secrets_and_variables_is_replayed_to_the_same_steps() {
     assert_eq!(value(&mut bench, "n1", "quoted"), "green has correct horse battery");
     println!("{} lines", replays::<Controller>(&config(), taken, &["correct horse battery"]));
 }
+
+#[test]
+fn repairs_keep_their_backoff_although_a_variable_has_no_value_for_moments() {
+    let mut bench = bench();
+    bench.cluster.journal.clear();
+    for second in 0..3600 {
+        match second % 60 {
+            0 => team(&mut bench, "n1", &Value::Null),
+            10 => team(&mut bench, "n1", &json!("red")),
+            _ => {}
+        }
+        bench.merge("/api/v1/namespaces/n1/configmaps/a", &json!({ "data": { "value": "theirs" } }));
+        bench.cluster.advance(Duration::from_secs(1));
+    }
+    let repairs = bench.carried().filter(|carried| carried.action.name() == "apply").count();
+    assert!((10..40).contains(&repairs), "{repairs} repairs in an hour");
+}
