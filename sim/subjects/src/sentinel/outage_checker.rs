@@ -61,9 +61,7 @@ impl OutageChecker {
     pub(super) fn see(&mut self, now: Now, event: &Event, step: &Step) -> Result<(), Testimony> {
         match event {
             Event::Applied { kind, object } if kind.kind == "SentinelConfig" => self.observed(object),
-            Event::Deleted { .. } | Event::ListStarted { .. } => {
-                (self.object, self.invalid_selector) = (None, None);
-            }
+            Event::Deleted { .. } | Event::ListStarted { .. } => self.invalid_selector = None,
             Event::Finished { id, outcome } => match self.asked.remove(id) {
                 Some(Asked::Secret) => self.secret_read(outcome),
                 Some(Asked::Broker) => self.answered(outcome, now)?,
@@ -100,16 +98,24 @@ impl OutageChecker {
         self.record.see(now, event, step)
     }
 
-    /// Handles a new state of the configuration. Information about another object or configuration may no longer be valid.
+    /// Handles a new state of the configuration. Information about another object or configuration may no longer be valid. The
+    /// connection is kept as long as `spec.broker` is the same, and its Secret may be out of reach meanwhile.
     fn observed(&mut self, object: &Value) {
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
-        let is_same = |(known, spec): &(String, Value)| known == uid && *spec == object["spec"];
-        if !self.object.as_ref().is_some_and(is_same) {
-            let record = std::mem::take(&mut self.record);
-            *self =
-                Self { object: Some((uid.to_owned(), object["spec"].clone())), record, ..Self::default() };
+        let spec = &object["spec"];
+        let known = self.object.replace((uid.to_owned(), spec.clone()));
+        let before = known.filter(|(known, _)| known == uid).map(|(_, spec)| spec);
+        if before.as_ref() != Some(spec) {
+            let mut fresh = Self { object: self.object.take(), ..Self::default() };
+            std::mem::swap(&mut fresh.record, &mut self.record);
+            if before.is_some_and(|before| before["broker"] == spec["broker"]) {
+                fresh.is_up = self.is_up;
+                self.asked.retain(|_, asked| matches!(asked, Asked::Broker));
+                std::mem::swap(&mut fresh.asked, &mut self.asked);
+            }
+            *self = fresh;
         }
-        self.invalid_selector = has_invalid_selector(&object["spec"]).then(|| generation(object));
+        self.invalid_selector = has_invalid_selector(spec).then(|| generation(object));
     }
 
     /// Handles a read of the connection's Secret. Another URL begins with a backoff of its own.
